@@ -15,6 +15,7 @@
 #   PREFIX=/usr/local DESTDIR=DIR LIBDIR=...  where `make install` puts files, and a prefix for these paths
 #   NVCC=...           the CUDA compiler (found where it is installed, for a build with the flags above as
 #                      they are); NVCC= leaves the gpu backend out
+#   CUDART=FILE        libcudart_static.a of another machine: nvcc then compiles for the machine of CC
 #   V=1                print the whole commands
 
 MAKEFLAGS += -rR --no-print-directory
@@ -121,14 +122,16 @@ endif
 ifneq ($(and $(filter gcc,$(CC)),$(filter -O2,$(OPT)),$(if $(strip $(EXTRA)),,plain)),)
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
 endif
-NVCC_FLAGS := -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v --no-compress -I. -Xcompiler \
+CUDART :=
+NVCC_HOST := $(if $(CUDART),-ccbin $(CXX) -isystem $(dir $(realpath $(NVCC)))../include)
+NVCC_FLAGS := $(NVCC_HOST) -std=c++17 -O3 -fmad=false -Werror all-warnings -Xptxas -v --no-compress -I. -Xcompiler \
     -fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-ffp-contract=off
 # only sm_121a has the instructions of FP8 and FP4; the other sources become PTX once, and code for both
 # targets from it (NVCC_COMMON in the environment: .ci/run makes code for one)
 NVCC_TARGETS := -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_121a,code=sm_121a
 NVCC_COMMON ?= -gencode arch=compute_90,code=[sm_90,sm_121]
 nvcc_targets = $(if $(filter %_lowbit.cc tests/%,$(1)),$(NVCC_TARGETS),$(NVCC_COMMON))
-NVCC_LIBS := $(if $(NVCC),-L$(dir $(realpath $(NVCC)))../lib64 -lcudart_static -ldl -lrt -lpthread)
+NVCC_LIBS := $(if $(NVCC),$(or $(CUDART),-L$(dir $(realpath $(NVCC)))../lib64 -lcudart_static) -ldl -lrt -lpthread)
 
 # --- sources ----------------------------------------------------------------------------------------
 sources = $(sort $(wildcard $(1)))
@@ -171,7 +174,8 @@ SUITE_MAIN := tests/lib/suite_main.c
 PROGRAM_SRC := $(if $(OTHER_SRC),$(shell grep -lw '^int main' $(filter-out $(SUITE_MAIN),$(OTHER_SRC))))
 # (replacements of system calls, in one of the programs each)
 WRAP_SRC := tests/fault/sweep_calls.c tests/fuzz/command_guard.c tests/fuzz/guarded_map.c
-HELP_SRC := $(filter-out $(PROGRAM_SRC) $(WRAP_SRC) $(SUITE_MAIN),$(OTHER_SRC))
+# another machine's GPU tests need no MPFR, which is not there for it
+HELP_SRC := $(filter-out $(PROGRAM_SRC) $(WRAP_SRC) $(SUITE_MAIN) $(if $(CUDART),tests/exhaustive/%),$(OTHER_SRC))
 # the arithmetic digest is also built without cmocka and MPFR: only with the helpers that it includes
 DIGEST_SRC := tests/arith_digest.c $(filter $(HELP_SRC),$(patsubst %.h,%.c,$(filter tests/%.h,\
     $(subst ",,$(shell grep -s 'include "tests/' tests/arith_digest.c)))))
@@ -300,7 +304,7 @@ $(SMALL_OBJECTS): $(DEVICE_SMALL)
 $(BUILD)/obj/tests/gpu/launches.o: tests/gpu/launches.cu $(BUILD)/flags-device
 	@mkdir -p $(@D)
 	$(call step,NVCC,$<)
-	$(quiet)$(NVCC) -std=c++17 -O1 -Xcompiler -Wall,-Wextra,-Werror -x c++ -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(quiet)$(NVCC) $(NVCC_HOST) -std=c++17 -O1 -Xcompiler -Wall,-Wextra,-Werror -x c++ -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
 define make_archive
 $(call step,AR,$@)
@@ -519,8 +523,9 @@ DEVICE_PROGRAMS := $(PROGRAM) $(BUILD)/tests/gpu/device_ops $(JITTER) $(if $(NVC
 .PHONY: check-gpu gpu-bundle
 check-gpu: $(DEVICE_PROGRAMS)
 	@BUILD=$(BUILD) bash tests/device/check.sh
-gpu-bundle: $(DEVICE_PROGRAMS)
-	@BUILD=$(BUILD) bash tests/device/bundle.sh $(BUILD)/gpu-bundle
+# ARCH=aarch64: for a DGX Spark, cross-compiled
+gpu-bundle: $(if $(ARCH),$(HAVE),$(DEVICE_PROGRAMS))
+	@BUILD=$(BUILD) bash tests/device/bundle.sh $(BUILD)/gpu-bundle$(addprefix -,$(ARCH)) $(ARCH)
 
 # registers, shared memory, occupancy and loads of each kernel: docs/gpu-kernels.md; WRITE=1 writes it anew
 .PHONY: kernels
@@ -567,7 +572,8 @@ check-install: static deb wheel
 site:
 	@BUILD=$(BUILD) bash tools/pack/site.sh
 
-# wheels of the package with the program, for x86-64 and AArch64 (Python and the network)
+# wheels of the package with the program, for x86-64 and AArch64 (Python and the network); ARCH=aarch64-cuda: one with
+# the kernels, for a DGX Spark
 wheel:
 	@BUILD=$(BUILD) bash tools/py/wheel.sh $(ARCH)
 
@@ -605,7 +611,7 @@ help:
 	@echo 'make check-all   the same at full length, and all 2^32 inputs of each function'
 	@echo 'make check-macos every source compiled for macOS (zig); nothing has run there'
 	@echo 'make check-gpu   on a machine with a GPU and nvcc: the kernels on it, in at most ten minutes once built'
-	@echo 'make gpu-bundle  a folder that does the same on another x86-64 machine where nothing is installed'
+	@echo 'make gpu-bundle  a folder for another machine that does the same where nothing is installed; ARCH=aarch64: for a DGX Spark'
 	@echo 'make check-long  all 2^32 inputs of each function through MPFR, 10^7 rows, resumable, hours; then an hour of each fuzzer'
 	@echo 'make asan        the tests under the address and undefined behaviour sanitizers'
 	@echo 'make fuzz        the fuzzers, ten minutes each'

@@ -90,16 +90,17 @@ SB_KERNEL_FN void sb_router_row(sb_global<const float> logits, unsigned experts,
         weights[slot] = renormalise ? __fdiv_rn(p[slot], total) : p[slot];
 }
 
-/* A warp computes one row. Shared memory: 2 experts + kept floats. */
+/* A warp computes one row. Shared memory: 2 experts + kept floats. renormalise is no bool: nvcc
+ * extends one as the host extends char, so the code would not be the same on AArch64. */
 static __global__ void __launch_bounds__(SB_WARP)
     sb_router_kernel(sb_global<const float> logits, unsigned experts, unsigned kept,
-                     bool renormalise, sb_global<uint32_t> ids, sb_global<float> weights)
+                     unsigned renormalise, sb_global<uint32_t> ids, sb_global<float> weights)
 {
     sb_launch_ready();
     sb_launch_wait();
     SB_SHARED_DYNAMIC(float, logit);
     const size_t row = blockIdx.x;
-    sb_router_row(logits + row * experts, experts, kept, renormalise, logit, ids + row * kept,
+    sb_router_row(logits + row * experts, experts, kept, renormalise != 0, logit, ids + row * kept,
                   weights + row * kept);
 }
 

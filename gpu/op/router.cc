@@ -12,7 +12,7 @@ sb_status sb_gpu_router(sb_gpu *gpu, const sb_knobs *, const sb_router_args *a)
     const size_t shared = (2 * a->experts + a->kept) * sizeof(float);
     SB_GPU_RUN(work, sb_router_kernel, sb_gpu_blocks(a->rows, 1), SB_WARP, shared, at.logits,
                static_cast<unsigned>(a->experts), static_cast<unsigned>(a->kept),
-               a->renormalise != 0, at.ids, at.weights);
+               static_cast<unsigned>(a->renormalise != 0), at.ids, at.weights);
     return work.finish();
 }
 

@@ -346,6 +346,9 @@ section "the Python package, and kernels of other projects"
 # The Python package, its wheels, and kernels of other projects under the judge.
 counted py tools/py/check.sh
 
+section "kernels for AArch64, cross-compiled"
+counted cross-device tests/device/cross.sh
+
 section "real engines"
 # Those that make engines has made: docs/engines.md.
 counted engines tools/gen/engines/live.sh "$work"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prints the contents of a static program as an SPDX 2.3 document: tools/pack/spdx.sh PROGRAM
+# Prints the contents of a static program as an SPDX 2.3 document: tools/pack/spdx.sh PROGRAM [--cuda]
+# --cuda: of a program for AArch64 with the runtime of CUDA (tools/pack/cross.sh) and without glibc
 set -euo pipefail
 program=$(realpath "${1:?usage: tools/pack/spdx.sh PROGRAM}")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -18,10 +19,16 @@ packages=$(package samebit samebit "$version" Apache-2.0 NOASSERTION "$sum")
 relations='    {"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": "SPDXRef-samebit"}'
 while IFS='|' read -r debian name license home; do
     [[ $debian != '#'* ]] || continue
+    [ "${2-}" != --cuda ] || [ "$debian" != libc6-dev ] || continue
     found=$(dpkg-query -W -f '${Version}' "${debian/-12-/-$compiler-}" 2> /dev/null || true)
     packages+=$',\n'$(package "$debian" "$name" "${found:-NOASSERTION}" "$license" "$home")
     relations+=$',\n'"    {\"spdxElementId\": \"SPDXRef-samebit\", \"relationshipType\": \"STATIC_LINK\", \"relatedSpdxElement\": \"SPDXRef-$debian\"}"
 done < tools/pack/contents.def
+if [ "${2-}" = --cuda ]; then
+    cuda=$(sed -n 's/^nvidia-cuda-runtime==\([0-9.]*\).*/\1/p' tools/py/requirements-cuda.txt)
+    packages+=$',\n'$(package nvidia-cuda-runtime "CUDA runtime" "$cuda" NOASSERTION https://pypi.org/project/nvidia-cuda-runtime/)
+    relations+=$',\n'"    {\"spdxElementId\": \"SPDXRef-samebit\", \"relationshipType\": \"STATIC_LINK\", \"relatedSpdxElement\": \"SPDXRef-nvidia-cuda-runtime\"}"
+fi
 cat <<EOF
 {
   "spdxVersion": "SPDX-2.3",

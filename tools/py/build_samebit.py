@@ -7,7 +7,8 @@ no package. The library comes from, in this order,
     build/libsamebit.so.0   of the tree with this folder; `make lib` updates it
 
 and the program from SAMEBIT_PROGRAM=FILE, or build/static/samebit, which `make static` brings up to date.
-SAMEBIT_PLATFORM names the platform of the wheel ("linux_aarch64"), if it is not the platform of this machine.
+SAMEBIT_LOCAL ("cuda13") is appended to the version of the wheel. SAMEBIT_PLATFORM names the platform of the wheel
+("linux_aarch64"), if it is not the platform of this machine.
 The bytes of a wheel depend only on its files: names are sorted, and all have the same date.
 """
 
@@ -35,6 +36,9 @@ def _project():
         return re.search(rf'^{key} = "(.*)"$', text, re.M).group(1)
 
     project = {key: one(key) for key in ("name", "version", "description", "requires-python")}
+    local = os.environ.get("SAMEBIT_LOCAL")
+    if local:
+        project["version"] += "+" + local
     project["license"] = re.search(r'^license = \{ text = "(.*)" \}$', text, re.M).group(1)
     project["dependencies"] = re.findall(
         r'"([^"]+)"', re.search(r"^dependencies = \[(.*?)\]", text, re.M | re.S).group(1)

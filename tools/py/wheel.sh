@@ -4,6 +4,10 @@
 # code of jansson and PCRE2 in it; the program is static. auditwheel says which systems the result runs on: glibc 2.28
 # or older must suffice. Library and program have no kernels for a device.
 #
+# aarch64-cuda is the same for AArch64 with kernels in the program, for a DGX Spark: nvcc compiles them, CUDA's runtime
+# is linked into the program, and glibc is that of the cross-compiler. Its version ends in +cuda and the release of
+# CUDA, and it is in BUILD/wheel/cuda/, so that no pip takes it for the wheel that runs everywhere.
+#
 # Needs Python 3.9 or later, the network for the packages of requirements-wheel.txt, and for another architecture than
 # this one the packages of `tools/deps cross`. BUILD=DIR; the wheels are in BUILD/wheel/.
 set -euo pipefail
@@ -13,7 +17,8 @@ build=$(realpath "${BUILD:-build}")
 work=$build/wheel
 archs=("$@")
 [ ${#archs[@]} -gt 0 ] || archs=(x86_64 aarch64)
-newest=28 # of glibc 2.N
+newest=28      # of glibc 2.N
+newest_cuda=39 # that of Ubuntu 24.04, which a DGX Spark runs
 unset MAKEFLAGS MFLAGS # each make has jobs of its own
 
 fail() { echo "wheel: $*" >&2; exit 1; }
@@ -27,44 +32,55 @@ if ! cmp -s tools/py/requirements-wheel.txt "$env/made"; then
 fi
 
 wheel_of() { # ARCH
-    local arch=$1 triplet=$1-linux-gnu root=/usr here=$work/$1 cc
+    local arch=${1%-cuda} triplet root=/usr here=$work/$1 cc given program include cross variables=()
+    triplet=$arch-linux-gnu include=$work/$arch/include
     if [ "$arch" != "$(uname -m)" ]; then
         [ "$arch" = aarch64 ] || fail "$arch: expected x86_64 on such a machine, or aarch64"
-        tools/deps cross > "$work/deps.log" 2>&1 || fail "$arch: tools/deps cross failed, see $work/deps.log"
         root=$PWD/build/cross/arm64/usr
+        # the build with kernels is also that of `make gpu-bundle ARCH=aarch64`
+        if [ "$arch" = "$1" ]; then cross=("$include"); else cross=("$build/aarch64-device/include" --device); fi
+        given=$(bash tools/pack/cross.sh "${cross[@]}") || fail "$1: tools/pack/cross.sh failed"
+        mapfile -t variables <<< "$given"
+    elif [ "$arch" != "$1" ]; then
+        fail "$1: expected another machine than AArch64, on which \`make install\` has the kernels"
     fi
     local lib=$root/lib/$triplet
     mkdir -p "$here"
-    bash tools/pack/headers.sh "$root" "$triplet" "$here/include"
+    bash tools/pack/headers.sh "$root" "$triplet" "$include"
     cc=$here/cc
     printf '#!/bin/sh\nexec "%s" -m ziglang cc -target %s-linux-gnu.2.%s "$@"\n' "$env/bin/python" "$arch" "$newest" > "$cc"
     chmod +x "$cc"
     echo "wheel: the library for $arch"
-    make -s BUILD="$here/library" CC="$cc" ROUNDING=-frounding-math NVCC= JANSSON_CFLAGS="-isystem $here/include" \
+    make -s BUILD="$work/$arch/library" CC="$cc" ROUNDING=-frounding-math NVCC= JANSSON_CFLAGS="-isystem $include" \
         JANSSON_LIBS="$lib/libjansson.a" PCRE2_LIBS="$lib/libpcre2-8.a" UTF8PROC_LIBS= ZIP_LIBS= CRYPTO_LIBS= \
-        "$here/library/libsamebit.so.0"
+        "$work/$arch/library/libsamebit.so.0"
     echo "wheel: the program for $arch"
-    local program=$build/static/samebit
     if [ "$root" = /usr ]; then
+        program=$build/static/samebit
         make -s BUILD="$build" static
-    else
+    elif [ "$arch" = "$1" ]; then
         program=$here/program/static/samebit
-        make -s BUILD="$here/program" CC="$triplet-gcc" NVCC= JANSSON_CFLAGS="-isystem $here/include" \
-            JANSSON_LIBS="$lib/libjansson.a" PCRE2_LIBS="$lib/libpcre2-8.a" UTF8PROC_LIBS="$lib/libutf8proc.a" \
-            ZIP_LIBS="$lib/libminizip.a $lib/libz.a" CRYPTO_LIBS="$lib/libcrypto.a" static
+        make -s BUILD="$here/program" "${variables[@]}" static
+    else
+        program=$here/samebit
+        make -s BUILD="$build/aarch64-device" "${variables[@]}" program
+        "$triplet-strip" -o "$program" "$build/aarch64-device/samebit"
+        bash tools/pack/spdx.sh "$program" --cuda > "$program.spdx.json"
     fi
     rm -rf "$here/plain" "$here/many"
-    SAMEBIT_LIBRARY=$here/library/libsamebit.so.0 SAMEBIT_PROGRAM=$program SAMEBIT_PLATFORM=linux_$arch \
+    SAMEBIT_LIBRARY=$work/$arch/library/libsamebit.so.0 SAMEBIT_PROGRAM=$program SAMEBIT_PLATFORM=linux_$arch \
+        SAMEBIT_LOCAL=$([ "$arch" = "$1" ] || sed -n 's/^nvidia-cuda-runtime==\([0-9]*\)[.].*/cuda\1/p' tools/py/requirements-cuda.txt) \
         "$env/bin/pip" wheel -q --no-deps -w "$here/plain" ./tools/py
     PATH=$env/bin:$PATH auditwheel repair --plat auto -w "$here/many" "$here"/plain/*.whl > "$here/repair" 2>&1 ||
-        { cat "$here/repair"; fail "$arch: auditwheel refuses it"; }
-    local wheel
+        { cat "$here/repair"; fail "$1: auditwheel refuses it"; }
+    local wheel to=$work least=$newest
+    [ "$arch" = "$1" ] || { to=$work/cuda least=$newest_cuda && mkdir -p "$to"; }
     wheel=$(echo "$here"/many/*.whl)
     # manylinux_2_17_x86_64.manylinux2014_x86_64: the oldest of its tags
     local oldest
     oldest=$(basename "$wheel" | grep -oE 'manylinux_2_[0-9]+' | cut -d_ -f3 | sort -n | head -n 1)
-    [ -n "$oldest" ] && [ "$oldest" -le "$newest" ] || fail "$wheel needs glibc 2.$oldest, expected at most 2.$newest"
-    cp "$wheel" "$work/"
-    echo "$work/$(basename "$wheel")"
+    [ -n "$oldest" ] && [ "$oldest" -le "$least" ] || fail "$wheel needs glibc 2.$oldest, expected at most 2.$least"
+    cp "$wheel" "$to/"
+    echo "$to/$(basename "$wheel")"
 }
 for arch in "${archs[@]}"; do wheel_of "$arch"; done
