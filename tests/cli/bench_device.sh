@@ -34,7 +34,7 @@ at run.kernels.0.kernel sb_step_begin_kernel
 at run.kernels.0.bytes 12.0
 check "a step without launches" test "$(value run.launches)" -gt 50
 
-most=4 recipes="nvidia-mix fp8"
+most=3 recipes="nvidia-mix fp8"
 [ "${CHECK_ALL-}" != 1 ] || most=8 recipes="nvidia-mix nvfp4-all fp8 bf16"
 # the same for the profiles that quantize inputs, also with a cache of more than one part; every launch is in the
 # ledger

@@ -33,10 +33,10 @@ static void add_ops(const sb_verdicts *v, int alone, sb_signs *signs)
 
 static void add_tap(const sb_verdicts *v, sb_signs *signs)
 {
-    char name[sizeof v->first_failure.name + 8];
+    char name[sizeof signs->name[0]];
     if (!v->has_failure || strncmp(v->first_failure.name, "drafter.", 8) != 0)
         return;
-    snprintf(name, sizeof name, "tap:%s", v->first_failure.name);
+    snprintf(name, sizeof name, "tap:%.35s", v->first_failure.name);
     sb_sign_add(signs, name);
 }
 
