@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/lib/check_all.h"
 #include "tests/lib/checkpoint.h"
 #include "tools/judge/compare/differ.h"
 #include "tools/judge/compare/finite.h"
@@ -166,7 +167,7 @@ TEST(test_the_first_is_named)
     static const float values[] = {NAN, INFINITY, -INFINITY};
     sb_model *m = model();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (size_t k = 0; k < 3; k++) {
+        for (size_t k = 0; k < (check_few() ? 1 : 3); k++) {
             played p = {.model = m,
                         .taps = rows[i].taps,
                         .from = rows[i].from,
@@ -179,7 +180,9 @@ TEST(test_the_first_is_named)
             for (size_t t = 0; t <= p.row; t++)
                 assert_int_equal(p.v.tokens[t].verdict == SB_VERDICT_FAIL, t == p.row);
             sb_verdicts_free(&p.v);
-            p.from = NULL; /* the same engine without the value passes */
+            if (k > 0)
+                continue;
+            p.from = NULL; /* the same engine without the value passes, whichever it was */
             play(&p);
             if (p.v.has_failure || p.v.verdict == SB_VERDICT_FAIL)
                 fail_msg("%s", p.v.reason);
