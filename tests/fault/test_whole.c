@@ -226,7 +226,7 @@ static int check(const sb_model *model, const sb_knobs *knobs, const mistake *m,
 TEST(more_data_never_weakens_a_verdict)
 {
     size_t failed = 0, planted = 0;
-    for (size_t i = 0; i < VEHICLES; i += check_all() ? 1 : 2) {
+    for (size_t i = 0; i < VEHICLES; i += check_all() ? 1 : VEHICLES - 1) {
         const sb_make_options make = {.dir = vehicles[i].format,
                                       .preset = vehicles[i].preset,
                                       .format = vehicles[i].format,
