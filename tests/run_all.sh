@@ -35,8 +35,8 @@ all=0
 # asan runs alone. The suites before it have many short members, so that no processor waits long.
 SUITES=(lint meta unit prop fault mtp hf quant check gate gpu matrix cli golden fuzz asan)
 # processor seconds of each suite, measured once: only their ratios are used, to estimate the time left
-declare -A cost=([lint]=19 [meta]=57 [unit]=220 [prop]=18 [fault]=90 [mtp]=42 [hf]=19 [quant]=14 [check]=107
-    [gate]=74 [gpu]=415 [matrix]=270 [cli]=410 [golden]=22 [fuzz]=20 [asan]=430 [exhaustive]=40000)
+declare -A cost=([lint]=19 [meta]=23 [unit]=220 [prop]=18 [fault]=76 [mtp]=42 [hf]=19 [quant]=14 [check]=107
+    [gate]=74 [gpu]=415 [matrix]=250 [cli]=400 [golden]=22 [fuzz]=20 [asan]=430 [exhaustive]=40000)
 
 logs=$(mktemp -d) || exit 2
 trap 'rm -rf "$logs"' EXIT
