@@ -118,7 +118,7 @@ says_err 'bias: the results of linear are too small by'
 run 0 diff "$t4" --engine sim:ampere --tokens $ids -n 1 --forced --functions libm
 run 0 diff "$t4" --engine sim:ampere --tokens $ids -n 1 --forced --arithmetic library
 says 'bias: the results of linear are too small by'
-says '(matrix units cut toward zero: docs/atoms.md)'
+says 'ampere_f16 is the tightest matrix unit of docs/atoms.md that fits'
 # a trace may name the library of its functions; the command line overrides it
 run 0 run "$t4" --backend sim:ex2 --tokens 1,2,3,4,5 -n 1 --trace "$work/ex2" --taps all
 run 0 diff "$t4" --engine "$work/ex2" --forced
