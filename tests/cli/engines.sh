@@ -5,7 +5,7 @@
 # recording are found.
 . "$(dirname "$0")/lib.bash"
 recordings=golden/engines
-FEW=" vllm/T2-draft2 vllm/T4-draft0 vllm/T4-draft3 vllm/T4-llama-10-none-draft2 vllm/T8-ngram-draft4 vllm_server/T4-draft2 mlx/T4-f32 transformers/T4-bf16 llamacpp/T4-draft2 llamacpp/T5-draft0 "
+FEW=" vllm/T2-draft2 vllm/T4-draft0 vllm/T4-draft3 vllm/T4-llama-10-none-draft2 vllm/T8-ngram-draft4 vllm_server/T4-draft2 mlx/T4-f32 mlx/T7-f32 transformers/T4-bf16 llamacpp/T4-draft2 llamacpp/T5-draft0 "
 
 field() { "$helpers/json_at" "$1" < "$recording"; } # of the case in $recording
 lists() { tr -d ' ' | sed -e 's/^\[\[//' -e 's/\]\]$//' -e 's/\],\[/\n/g'; }

@@ -1,4 +1,5 @@
-"""Values of the ops of mlx-lm's models qwen3_5, qwen3_5_moe and qwen3_next, by the tap names of docs/trace.md.
+"""Values of the ops of mlx-lm's models qwen3_5, qwen3_5_moe, qwen3_next, qwen3_moe and qwen3, by the tap names of
+docs/trace.md.
 
 The modules of a model are wrapped, and so are the functions of mlx-lm that stand between modules. A wrapper passes
 arguments and output on as they are. The values are arrays of MLX, which are computed when the call is written.
@@ -33,6 +34,9 @@ class Weighted:
     def __mul__(self, weights: Any) -> Any:
         self.see(weights)
         return self.out * weights
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.out, name)
 
 
 def joined(parts: Any) -> Any:
@@ -138,7 +142,8 @@ class Taps:
 
     def _experts(self, mlp: Any, name: str) -> None:
         self._output(mlp, "gate", name + "gate")
-        self._mlp(mlp.shared_expert, name + "shared_expert.")
+        if hasattr(mlp, "shared_expert"):
+            self._mlp(mlp.shared_expert, name + "shared_expert.")
         for part in ("shared_expert", "shared_expert_gate"):
             self._output(mlp, part, name + part)
 
@@ -171,7 +176,12 @@ class Taps:
         self._watch(mlp, "switch_mlp", kept)
 
     def _full_attention(self, attn: Any, name: str) -> None:
+        gated = hasattr(attn, "num_attention_heads")  # Qwen3 has n_heads, and no gate
+
         def projected(_args: Any, out: Any) -> None:
+            if not gated:
+                self.found[name + "q_proj"] = out
+                return
             heads = out.reshape(out.shape[0], out.shape[1], attn.num_attention_heads, 2, -1)
             self.found |= {name + "q_proj": out, name + "query": heads[..., 0, :], name + "gate": heads[..., 1, :]}
 
@@ -183,7 +193,10 @@ class Taps:
         for part in ("k_proj", "v_proj", "q_norm", "k_norm"):
             self._output(attn, part, name + part)
         self._watch(attn, "rope", rotated)
-        self._input(attn, "o_proj", name + "gated", name + "o_proj")
+        if gated:
+            self._input(attn, "o_proj", name + "gated", name + "o_proj")
+        else:
+            self._output(attn, "o_proj", name + "o_proj")
         attended = lambda _args, out: self._keep("self_attn.core_out", by_row(out))  # noqa: E731
         self._function(sys.modules[type(attn).__module__], "scaled_dot_product_attention", attended)
 

@@ -52,6 +52,7 @@ MODELS = {  # tokens and counters of these are compared for every number of draf
     "T5": "--preset T5 --recipe predictable",
     "T6": f"--preset T6 {VL}",
 }
+QWEN3 = {name: f"--preset {name} --recipe predictable" for name in ("T7", "T8")}  # no MTP head
 FORMATS = (
     *("f16", "f32", "fp8-block", "fp8-block-ue8m0", "fp8-channel", "fp8-tensor", "nvfp4-ct", "nvfp4a16-ct"),
     *("nvfp4-modelopt", "mxfp4", "mxfp8", "int4-gptq", "int4-autoround", "int4-awq", "int4-ct", "int8-gptq"),
@@ -72,8 +73,7 @@ def vllm() -> list[Case]:
         found.append(Case(f"T2-one-by-one-draft{k}", MODELS["T2"], "vllm", draft=k, settings={"max_num_seqs": 1}))
         prefix = {"enable_prefix_caching": True}
         found.append(Case(f"T2-prefix-draft{k}", MODELS["T2"], "vllm", draft=k, settings=prefix))
-    for name in ("T7", "T8"):
-        make = f"--preset {name} --recipe predictable"
+    for name, make in QWEN3.items():
         found += [Case(f"{name}-draft0", make, "vllm"), Case(f"{name}-ngram-draft4", make, "vllm", draft=4, drafter="ngram:1-3", echo=12)]
     found.append(Case("T4-ngram-draft4", MODELS["T4"], "vllm", draft=4, drafter="ngram:1-3", echo=12))
     for drafter in ("llama-10-none", "llama-11-norm_before_fc", "qwen3-01-fc_norm"):
@@ -112,8 +112,9 @@ def vllm_server() -> list[Case]:
 
 def mlx() -> list[Case]:
     """Mixtures in binary32, the only type for them on its CPU; dense models in bfloat16, too; its own formats."""
-    found = [Case(f"{name}-f32", f"{make} --format f32", "exact", repeat=True) for name, make in MODELS.items()]
+    found = [Case(f"{name}-f32", f"{make} --format f32", "exact", repeat=True) for name, make in (MODELS | QWEN3).items()]
     found += [Case("T4-bf16", MODELS["T4"], "hf", repeat=True), Case("T2-bf16", MODELS["T2"], "hf")]
+    found += [Case("T8-bf16", QWEN3["T8"], "hf", repeat=True)]
     found += [Case("T4-bf16-draft2", MODELS["T4"], "hf", draft=2)]
     for mode in ("affine", "mxfp4", "mxfp8", "nvfp4"):
         for name, make in (("T4-bf16", MODELS["T4"]), ("T2-f32", f"{MODELS['T2']} --format f32")):
@@ -124,8 +125,9 @@ def mlx() -> list[Case]:
 
 def transformers() -> list[Case]:
     """Every model, in bfloat16 and in binary32."""
-    found = [Case(f"{name}-bf16", make, "hf", repeat=name == "T2") for name, make in MODELS.items()]
-    return found + [Case(f"{name}-f32", f"{MODELS[name]} --format f32", "exact") for name in ("T2", "T4", "T5")]
+    models = MODELS | QWEN3
+    found = [Case(f"{name}-bf16", make, "hf", repeat=name == "T2") for name, make in models.items()]
+    return found + [Case(f"{name}-f32", f"{models[name]} --format f32", "exact") for name in ("T2", "T4", "T5", "T7")]
 
 
 def llamacpp() -> list[Case]:
@@ -136,6 +138,10 @@ def llamacpp() -> list[Case]:
         for k in range(4) if name == "T2" else (0, 2):
             repeat = name in ("T4", "T5")
             found.append(Case(f"{name}-draft{k}", f"{make} --tokenizer", "llamacpp", draft=k, repeat=repeat, reference="llamacpp"))
+    # The converter refuses a mixture of Qwen3 that has a dense layer: T7, and T7 without it.
+    qwen3 = QWEN3 | {"T7-1layer": f"{QWEN3['T7']} --layers 1"}
+    for name, make in qwen3.items():
+        found.append(Case(f"{name}-draft0", f"{make} --tokenizer", "llamacpp", repeat=True, reference="llamacpp"))
     for form in ("f16", "f32"):
         found.append(Case(f"T2-{form}", f"{MODELS['T2']} --tokenizer --format {form}", "llamacpp", reference="llamacpp"))
     return found

@@ -8,7 +8,7 @@ import json
 import sys
 
 import mlx.core as mx
-from mlx_lm.models import cache, gated_delta, qwen3_next, switch_layers
+from mlx_lm.models import cache, gated_delta, switch_layers
 from recording import is_mixture
 
 FAULTS = {}
@@ -30,11 +30,15 @@ def can(checkpoint):
     with open(f"{checkpoint}/config.json", encoding="utf-8") as file:
         config = json.load(file)
     text = config.get("text_config", config)
+    hybrid = "linear_num_value_heads" in text
     has = {
         "": True,
-        "groups": text["linear_num_value_heads"] > text["linear_num_key_heads"],
+        "hybrid": hybrid,
+        "groups": hybrid and text["linear_num_value_heads"] > text["linear_num_key_heads"],
         "mixture": is_mixture(checkpoint),
+        "shared": hybrid and is_mixture(checkpoint),
         "next": config["model_type"] == "qwen3_next",
+        "qwen3": not hybrid,
     }
     return [name for name, needs in NEEDS.items() if has[needs]]
 
@@ -56,12 +60,17 @@ def layers(model):
 
 def attentions(model):
     """The full attention of the trunk."""
-    return [layer.self_attn for layer in layers(model) if not layer.is_linear]
+    return [layer.self_attn for layer in layers(model) if hasattr(layer, "self_attn")]
 
 
 def deltas(model):
     """The linear attention of the trunk."""
-    return [layer.linear_attn for layer in layers(model) if layer.is_linear]
+    return [layer.linear_attn for layer in layers(model) if hasattr(layer, "linear_attn")]
+
+
+def home(module):
+    """The module of mlx-lm that has the code of a module of the model."""
+    return sys.modules[type(module).__module__]
 
 
 def around(owner, name, make):
@@ -80,7 +89,7 @@ def embedding_row(model):
     around(type(model.model.embed_tokens), "__call__", lambda real: lambda self, ids: real(self, mx.maximum(ids, 1) - 1))
 
 
-@fails("rmsnorm")
+@fails("rmsnorm", needs="hybrid")
 def norm_without_plus_one(model):
     """norms multiply by w, and not by 1 + w"""
     norms = [model.model.norm]
@@ -90,6 +99,22 @@ def norm_without_plus_one(model):
         norms += [attn.q_norm, attn.k_norm]
     for norm in norms:
         norm.weight = norm.weight - 1
+
+
+@fails("rmsnorm", needs="qwen3")
+def norm_plus_one(model):
+    """norms multiply by 1 + w, and not by w"""
+    model.model.norm.weight = model.model.norm.weight + 1
+    for layer in layers(model):
+        for norm in (layer.input_layernorm, layer.post_attention_layernorm, layer.self_attn.q_norm, layer.self_attn.k_norm):
+            norm.weight = norm.weight + 1
+
+
+@fails("rmsnorm", needs="qwen3")
+def no_qk_norm(model):
+    """queries and keys are not normalised"""
+    for attn in attentions(model):
+        attn.q_norm = attn.k_norm = lambda x: x
 
 
 @fails("rmsnorm")
@@ -112,14 +137,14 @@ def v_and_z_swapped(model):
     around(type(deltas(model)[0]), "fix_query_key_value_ordering", make)
 
 
-@fails("conv")
+@fails("conv", needs="hybrid")
 def conv_order(model):
     """the convolution reads its taps from the newest to the oldest"""
     for attn in deltas(model):
         attn.conv1d.weight = attn.conv1d.weight[:, ::-1, :]
 
 
-@fails("conv")
+@fails("conv", needs="hybrid")
 def stale_conv_state(_model):
     """the columns of the convolution stay those of the first call"""
 
@@ -133,7 +158,7 @@ def stale_conv_state(_model):
     around(cache.ArraysCache, "__setitem__", make)
 
 
-@fails("conv")
+@fails("conv", needs="hybrid")
 def conv_window(_model):
     """the window of the convolution ends one column too early"""
 
@@ -146,19 +171,19 @@ def conv_window(_model):
     around(cache.ArraysCache, "__setitem__", make)
 
 
-@fails("gates")
+@fails("gates", needs="hybrid")
 def beta_sign(_model):
     """beta is the sigmoid of minus b"""
     gated_delta.mx = Changed(sigmoid=lambda b: mx.sigmoid(-b))
 
 
-@fails("l2norm")
+@fails("l2norm", needs="hybrid")
 def eps_of_l2norm(model):
     """epsilon of the norm of queries and keys is 1e-2"""
     around_rule(model, "normalize_qk", lambda real: lambda q, k, *, inv_scale, eps: real(q, k, inv_scale=inv_scale, eps=1e-2))
 
 
-@fails("l2norm")
+@fails("l2norm", needs="hybrid")
 def eps_of_the_mean(model):
     """epsilon of the norm of queries and keys is added to the mean of the squares, and not to their sum"""
 
@@ -168,7 +193,7 @@ def eps_of_the_mean(model):
     around_rule(model, "normalize_qk", make)
 
 
-@fails("l2norm")
+@fails("l2norm", needs="hybrid")
 def query_scale(model):
     """queries of the delta rule are not scaled"""
 
@@ -182,13 +207,13 @@ def query_scale(model):
     around_rule(model, "normalize_qk", make)
 
 
-@fails("delta_rule")
+@fails("delta_rule", needs="hybrid")
 def decay_sign(_model):
     """the decay is exp(+g): the state grows"""
     around(gated_delta, "compute_g", lambda real: lambda *a: 1 / real(*a))
 
 
-@fails("delta_rule")
+@fails("delta_rule", needs="hybrid")
 def no_dt_bias(_model):
     """the decay leaves out dt_bias"""
     around(gated_delta, "compute_g", lambda real: lambda a_log, a, dt_bias: real(a_log, a, dt_bias * 0))
@@ -200,7 +225,7 @@ def key_heads(_model):
     gated_delta.mx = Changed(repeat=lambda x, times, axis: mx.concatenate([x] * times, axis=axis))
 
 
-@fails("delta_rule")
+@fails("delta_rule", needs="hybrid")
 def state_not_carried(model):
     """each call begins with an empty state of the delta rule"""
 
@@ -213,7 +238,7 @@ def state_not_carried(model):
     around_rule(model, "gated_delta_update", make)
 
 
-@fails("delta_rule")
+@fails("delta_rule", needs="hybrid")
 def bf16_state(model):
     """the state of the delta rule is kept in bfloat16"""
 
@@ -227,7 +252,7 @@ def bf16_state(model):
     around_rule(model, "gated_delta_update", make)
 
 
-@fails("gated_rmsnorm")
+@fails("gated_rmsnorm", needs="hybrid")
 def z_left_out(model):
     """the gated norm of the delta rule leaves out z"""
     around(type(deltas(model)[0].norm), "__call__", lambda real: lambda self, x, z: real(self, x, None))
@@ -238,6 +263,13 @@ def rope_base(model):
     """the base of the rotary frequencies is 10000"""
     for attn in attentions(model):
         attn.rope.base = 10000.0
+
+
+@fails("rope", needs="qwen3")
+def rope_part(model):
+    """a quarter of each head is rotated, and not all of it"""
+    for attn in attentions(model):
+        attn.rope.dims //= 4
 
 
 @fails("rope")
@@ -255,13 +287,13 @@ def attention_scale(model):
 
 
 @fails("attention")
-def no_mask(_model):
+def no_mask(model):
     """a prompt sees its later tokens: attention has no mask"""
 
     def make(real):
         return lambda queries, keys, values, *, mask, **more: real(queries, keys, values, mask=None, **more)
 
-    around(qwen3_next, "scaled_dot_product_attention", make)
+    around(home(attentions(model)[0]), "scaled_dot_product_attention", make)
 
 
 @fails("attention")
@@ -281,16 +313,16 @@ def key_slot(_model):
     around(cache.KVCache, "update_and_fetch", make)
 
 
-@fails("attn_gate")
-def gate_left_out(_model):
+@fails("attn_gate", needs="hybrid")
+def gate_left_out(model):
     """the gate of attention is left out"""
-    qwen3_next.mx = Changed(sigmoid=lambda x: mx.sigmoid(x) if x.shape[-1] == 1 else mx.ones_like(x))
+    home(attentions(model)[0]).mx = Changed(sigmoid=lambda x: mx.sigmoid(x) if x.shape[-1] == 1 else mx.ones_like(x))
 
 
 @fails("router", needs="mixture")
-def top_k_off_by_one(_model):
+def top_k_off_by_one(model):
     """the router keeps the experts of rank 2 to k + 1"""
-    qwen3_next.mx = Changed(argpartition=lambda x, kth, axis: mx.argsort(x, axis=axis)[..., :-1])
+    home(layers(model)[0].mlp).mx = Changed(argpartition=lambda x, kth, axis: mx.argsort(x, axis=axis)[..., :-1])
 
 
 @fails("router", needs="mixture")
@@ -319,15 +351,15 @@ def w1_and_w3_swapped(model):
 
 
 @fails("swiglu")
-def gate_and_up(_model):
+def gate_and_up(model):
     """silu of up times gate, and not of gate times up"""
-    around(qwen3_next, "swiglu", lambda real: lambda gate, up: real(up, gate))
+    around(home(layers(model)[0].mlp), "swiglu", lambda real: lambda gate, up: real(up, gate))
 
 
-@fails("moe_combine", needs="mixture")
-def shared_gate_left_out(_model):
+@fails("moe_combine", needs="shared")
+def shared_gate_left_out(model):
     """the gate of the shared expert is left out"""
-    qwen3_next.mx = Changed(sigmoid=lambda x: mx.sigmoid(x) if x.shape[-1] > 1 else mx.ones_like(x))
+    home(layers(model)[0].mlp).mx = Changed(sigmoid=lambda x: mx.sigmoid(x) if x.shape[-1] > 1 else mx.ones_like(x))
 
 
 @fails("add")
@@ -335,7 +367,7 @@ def residual_of_the_norm(model):
     """the second residual sum starts from the normed vector"""
 
     def other(self, x, mask=None, cache=None):  # pylint: disable=redefined-outer-name
-        mixed = self.linear_attn if self.is_linear else self.self_attn
+        mixed = self.linear_attn if hasattr(self, "linear_attn") else self.self_attn
         h = x + mixed(self.input_layernorm(x), mask, cache)
         normed = self.post_attention_layernorm(h)
         return normed + self.mlp(normed)
