@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""EAGLE-3 drafters of speculators, and what speculators computes: eagle3.py OUT [all].
+"""EAGLE-3 drafters of speculators, and what speculators computes: eagle3.py OUT [all|made].
 
 Runs in build/venv-speculators (make engines). OUT/NAME is a drafter for `samebit make --preset T4 --recipe
 predictable`, as speculators saves it; OUT/NAME.expect.safetensors has random states of a target, tokens, the logits of
 every row, and the logits and drafts of a chain after the last row. Those of golden/drafts/eagle3 are trained for some seconds,
-so that the target accepts their drafts; the others, with "all", have random weights. The weights are BF16, and the
+so that the target accepts their drafts; the others, with "all", have random weights. With "made" it is the other way
+round: `samebit make --drafter eagle3` writes the drafters, and speculators loads them. The weights are BF16, and the
 computation is in binary64.
 """
 
@@ -17,7 +18,7 @@ import sys
 import tempfile
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from speculators.config import SpeculatorsConfig, VerifierConfig
 from speculators.models.eagle3 import Eagle3DraftModel, Eagle3SpeculatorConfig
 from speculators.proposals.greedy import GreedyTokenProposalConfig
@@ -26,6 +27,8 @@ from transformers import LlamaConfig, Qwen3Config
 WIDTH, HEADS, VOCABULARY, DRAFTED, DRAFTS, ROWS = 128, 2, 384, 288, 4, 9  # speculators has no other width than the target's
 STEPS = 300
 AFTER = [1, 2, 4]  # layers of the target
+PROGRAM = os.environ.get("SAMEBIT", str(pathlib.Path(os.environ.get("BUILD", "build")) / "samebit"))
+TARGET = ["--preset", "T4", "--recipe", "predictable"]
 KEPT = ("llama-10-none", "llama-11-norm_before_fc", "qwen3-01-fc_norm")
 
 
@@ -79,12 +82,11 @@ def module(kind, keys):
 
 def successors():
     """The token that the target writes after each token."""
-    program = os.environ.get("SAMEBIT", str(pathlib.Path(os.environ.get("BUILD", "build")) / "samebit"))
     with tempfile.TemporaryDirectory() as work:
         folder, file = os.path.join(work, "target"), os.path.join(work, "tokens")
-        subprocess.run([program, "make", folder, "--preset", "T4", "--recipe", "predictable"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([PROGRAM, "make", folder, *TARGET], check=True, stdout=subprocess.DEVNULL)
         pathlib.Path(file).write_text("".join(f"{token}\n" for token in range(VOCABULARY)), encoding="ascii")
-        said = subprocess.run([program, "run", folder, "--tokens-file", file, "-n", "1", "--json"], check=True, capture_output=True)
+        said = subprocess.run([PROGRAM, "run", folder, "--tokens-file", file, "-n", "1", "--json"], check=True, capture_output=True)
     return torch.tensor([sequence["tokens"][0] for sequence in json.loads(said.stdout)["sequences"]])
 
 
@@ -147,10 +149,42 @@ def expected(made, ids):
     }
 
 
+def made_by_samebit(target, folder, kind, keys):
+    """A drafter of `samebit make`, as speculators loads it. Those of kind llama have the embedding of the target."""
+    flags = [key for key, on in keys.items() if on] + (["qwen3", "own_embedding"] if kind == "qwen3" else [])
+    asked = ["--drafter", "eagle3", "--draft-vocab", str(DRAFTED)] + (["--flags", ",".join(flags)] if flags else [])
+    subprocess.run([PROGRAM, "make", folder, *TARGET, *asked, "--replace"], check=True, stdout=subprocess.DEVNULL)
+    config = pathlib.Path(folder, "config.json")
+    config.write_text(config.read_text().replace('"name_or_path": null', f'"name_or_path": "{target}"'), encoding="ascii")
+    read = Eagle3SpeculatorConfig.from_pretrained(folder)
+    read.transformer_layer_config._attn_implementation = "eager"
+    made, tensors = Eagle3DraftModel.from_pretrained(folder, config=read), load_file(f"{folder}/model.safetensors")
+    loaded = {name: value for name, value in made.state_dict().items() if not name.startswith("verifier")}
+    if set(loaded) - set(tensors) - {"embed_tokens.weight"}:
+        raise SystemExit(f"{folder}: speculators has {sorted(loaded)}, and the file {sorted(tensors)}")
+    if not all(torch.equal(loaded[name].to(value.dtype), value) for name, value in tensors.items()):
+        raise SystemExit(f"{folder}: speculators has loaded other values")
+    if kind == "llama":  # what speculators 0.9.0 copies from the target changes from run to run
+        for shard in target.glob("*.safetensors"):
+            held = load_file(str(shard))
+            if "model.embed_tokens.weight" in held:
+                made.embed_tokens.weight.data = held["model.embed_tokens.weight"]
+    return made.eval(), tensors["d2t"] + torch.arange(DRAFTED)
+
+
 def main():
     """Writes the folders."""
     torch.set_num_threads(1)
-    out, follows = pathlib.Path(sys.argv[1]), successors()
+    out = pathlib.Path(sys.argv[1])
+    if "made" in sys.argv[2:]:
+        out.mkdir(parents=True, exist_ok=True)
+        target = (out / "target").resolve()
+        subprocess.run([PROGRAM, "make", target, *TARGET, "--replace"], check=True, stdout=subprocess.DEVNULL)
+        for name, kind, keys in variants():
+            made, ids = made_by_samebit(target, str(out / name), kind, keys)
+            save_file(expected(rounded(made), ids), str(out / f"{name}.expect.safetensors"))
+        return
+    follows = successors()
     for name, kind, keys in variants():
         if name not in KEPT and "all" not in sys.argv[2:]:
             continue

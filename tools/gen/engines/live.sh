@@ -92,6 +92,13 @@ if [ -x "$build/venv-speculators/bin/python" ]; then
     status=$?
     report $status "speculators: what 24 drafters compute"
     [ $status -eq 0 ] || tail -n 5 "$work/eagle3.log"
+    # The other way round: speculators loads the same kinds as samebit make writes them.
+    rm -rf "$work/eagle3-made"
+    BUILD=$build "$build/venv-speculators/bin/python" tools/gen/engines/eagle3.py "$work/eagle3-made" made >"$work/eagle3.log" 2>&1 &&
+        SAMEBIT_EAGLE3=$work/eagle3-made "$build/suites/unit" test_eagle3/test_speculators >>"$work/eagle3.log" 2>&1
+    status=$?
+    report $status "speculators: 24 drafters of samebit make"
+    [ $status -eq 0 ] || tail -n 5 "$work/eagle3.log"
 else
     skip speculators "not there: make engines"
 fi
