@@ -1,9 +1,11 @@
 /* fused_route.cuh - Y-84: "The choice of experts and the order of their pairs are one kernel", of
- * one block, for few rows. */
+ * one block, for few rows. "Other blocks of its launch stage the input of the shared expert's
+ * down." */
 #ifndef SB_GPU_KERNEL_FUSED_ROUTE_CUH
 #define SB_GPU_KERNEL_FUSED_ROUTE_CUH
 
 #include "gpu/kernel/experts_sort.cuh"
+#include "gpu/kernel/fused_stage.cuh"
 #include "gpu/kernel/router.cuh"
 
 enum : uint32_t { SB_CHOICE_ROWS = 9 }; /* at most; all pairs are one chunk of experts.cuh */
@@ -18,14 +20,25 @@ struct sb_choice_job {
     sb_global<uint32_t> count;
     uint32_t rows, experts, kept, most; /* most: the most pairs in a set */
     bool renormalise;
+    /* What other blocks stage, as sb_linear_stage does; NULL: nothing. */
+    sb_global<uint2> staged;
+    sb_swiglu_input<float> beside;
+    sb_linear_shape shape;
 };
 
-/* A warp computes one row. Shared memory: 2 experts + kept floats for each row. */
+/* Block 0 chooses; a warp computes one row. The other blocks stage. Shared memory: 2 experts + kept
+ * floats for each row. */
 static __global__ void __launch_bounds__(SB_CHOICE_ROWS *SB_WARP)
     sb_choice_kernel(const sb_choice_job job)
 {
     sb_launch_ready();
     sb_launch_wait();
+    if (blockIdx.x > 0) {
+        const size_t block = blockIdx.x - (SB_PLANT(fused_choice_block) ? 0 : 1);
+        sb_linear_stage_at(block * blockDim.x + threadIdx.x, job.beside, nullptr, job.staged,
+                           job.shape, job.rows);
+        return;
+    }
     SB_SHARED_DYNAMIC(float, room);
     SB_SHARED(uint32_t, mine, SB_ROUTE_CHUNK);
     SB_SHARED(uint32_t, begin, SB_ROUTE_EXPERTS + 1);
@@ -62,7 +75,11 @@ static inline sb_status sb_choice_launch(const sb_queue *queue, const sb_choice_
     if (job.rows > SB_CHOICE_ROWS || job.rows * job.kept > SB_ROUTE_CHUNK || threads > most ||
         job.experts > SB_ROUTE_EXPERTS)
         return SB_ERR_UNSUPPORTED;
-    return SB_LAUNCH(queue, sb_choice_kernel, 1, threads, room, job);
+    uint32_t blocks = 1;
+    if (job.staged)
+        blocks +=
+            static_cast<uint32_t>((sb_stage_words(job.shape, job.rows) + threads - 1) / threads);
+    return SB_LAUNCH(queue, sb_choice_kernel, blocks, threads, room, job);
 }
 
 #endif

@@ -98,15 +98,19 @@ static inline uint32_t sb_stage_over(size_t n)
 {
     return static_cast<uint32_t>((n + SB_EACH_THREADS - 1) / SB_EACH_THREADS);
 }
+/* The number of elements of a staged input of a layer, each of two words. */
+static inline size_t sb_stage_words(const sb_linear_shape &shape, uint32_t rows)
+{
+    const size_t tiles = (rows + SB_LINEAR_COLUMNS - 1) / SB_LINEAR_COLUMNS;
+    return tiles * shape.chunks * SB_STEPS * 32;
+}
 template <class INPUT>
 static sb_status sb_stage_launch(const sb_queue *queue, const INPUT &in,
                                  sb_global<const uint32_t> columns, sb_global<uint2> out,
                                  const sb_linear_shape &shape, uint32_t rows)
 {
-    const size_t tiles = (rows + SB_LINEAR_COLUMNS - 1) / SB_LINEAR_COLUMNS;
-    return SB_LAUNCH(queue, sb_stage_kernel<INPUT>,
-                     sb_stage_over(tiles * shape.chunks * SB_STEPS * 32), SB_EACH_THREADS, 0, in,
-                     columns, out, shape, rows);
+    return SB_LAUNCH(queue, sb_stage_kernel<INPUT>, sb_stage_over(sb_stage_words(shape, rows)),
+                     SB_EACH_THREADS, 0, in, columns, out, shape, rows);
 }
 template <class INPUT>
 static sb_status sb_stage_pairs_launch(const sb_queue *queue, const INPUT &in,

@@ -87,8 +87,16 @@ sb_status sb_gpu_gdn_end(sb_gpu *gpu, const sb_gated_rmsnorm_args *norm, const s
 struct sb_gpu_choice {
     uint32_t *order, *begin, *sets, *count; /* (pairs), (experts + 1), (4 pairs), (1) */
 };
-/* SB_ERR_UNSUPPORTED: too many rows, pairs or experts for one block. */
-sb_status sb_gpu_choose(sb_gpu *gpu, const sb_router_args *args, const sb_gpu_choice *choice);
+/* The input of a layer on the bf16 unit: swiglu of gate and up, both (rows, cols). */
+struct sb_gpu_beside {
+    const float *gate, *up;
+    size_t cols;
+    void *layers; /* as in sb_gpu_staged */
+};
+/* Also stages `beside` in the same launch, as sb_gpu_swiglu_staged does; it may be NULL.
+ * SB_ERR_UNSUPPORTED: too many rows, pairs or experts for one block. */
+sb_status sb_gpu_choose(sb_gpu *gpu, const sb_router_args *args, const sb_gpu_choice *choice,
+                        const sb_gpu_beside *beside);
 /* sb_gpu_experts with pairs that are already sorted. `staged` is the staged input, or NULL. */
 sb_status sb_gpu_experts_chosen(sb_gpu *gpu, const sb_knobs *knobs,
                                 const sb_expert_linear_args *args, const sb_gpu_choice *choice,

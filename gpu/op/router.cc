@@ -16,7 +16,8 @@ sb_status sb_gpu_router(sb_gpu *gpu, const sb_knobs *, const sb_router_args *a)
     return work.finish();
 }
 
-sb_status sb_gpu_choose(sb_gpu *gpu, const sb_router_args *a, const sb_gpu_choice *choice)
+sb_status sb_gpu_choose(sb_gpu *gpu, const sb_router_args *a, const sb_gpu_choice *choice,
+                        const sb_gpu_beside *beside)
 {
     sb_gpu_work work(gpu);
     const uint32_t pairs = static_cast<uint32_t>(a->rows * a->kept);
@@ -36,6 +37,14 @@ sb_status sb_gpu_choose(sb_gpu *gpu, const sb_router_args *a, const sb_gpu_choic
     job.kept = static_cast<uint32_t>(a->kept);
     job.most = most;
     job.renormalise = a->renormalise != 0;
+    if (beside) {
+        const size_t values = a->rows * beside->cols;
+        job.beside = {work.in("gate", beside->gate, values), work.in("up", beside->up, values),
+                      static_cast<uint32_t>(beside->cols)};
+        job.shape = sb_stage_shape(job.beside.cols);
+        job.staged = work.out("staged", static_cast<uint2 *>(beside->layers),
+                              sb_gpu_staged_bytes(a->rows, beside->cols) / sizeof(uint2));
+    }
     if (work.ok())
         work.did(sb_choice_launch(work.queue(), job));
     return work.finish();

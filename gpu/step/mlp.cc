@@ -2,57 +2,90 @@
 #include "gpu/op/experts.h"
 #include "gpu/step/call.h"
 
-/* The names of the four ops of one MLP. */
-struct mlp_names {
-    const char *gate, *up, *swiglu, *down;
+/* An MLP of three matrices, its arrays, and the names of its four ops. */
+struct mlp {
+    const sb_matrix &gate, &up, &down;
+    sb_mlp_kind kind;
+    float *gate_out, *up_out, *out;
+    const char *gate_name, *up_name, *swiglu, *down_name;
 };
 
-/* down( swiglu( gate(x), up(x) ) ) for all rows. */
-static void feed_forward(sb_step_call &c, const sb_matrix &gate, const sb_matrix &up,
-                         const sb_matrix &down, const mlp_names &names, sb_mlp_kind kind,
-                         float *gate_out, float *up_out, float *out)
+/* down( swiglu( gate(x), up(x) ) ) for all rows, in three steps. */
+static void feed_in(sb_step_call &c, const mlp &m)
 {
-    const sb_swiglu_args swiglu = {gate_out, up_out, c.rows * gate.rows, kind, gate_out};
-    const sb_gpu_staged *staged = c.stages_for(down);
-    const sb_step_matrix both[] = {{names.gate, &gate, gate_out}, {names.up, &up, up_out}};
+    const sb_step_matrix both[] = {{m.gate_name, &m.gate, m.gate_out},
+                                   {m.up_name, &m.up, m.up_out}};
     c.matrices(both, 2);
+}
+static void activate(sb_step_call &c, const mlp &m, const sb_gpu_staged *staged)
+{
+    const sb_swiglu_args swiglu = {m.gate_out, m.up_out, c.rows * m.gate.rows, m.kind, m.gate_out};
     if (staged) {
         const sb_gpu_staged layers = {staged->layers, nullptr};
-        SB_STEP(c, names.swiglu,
-                sb_gpu_swiglu_staged(c.gpu, gate_out, up_out, c.rows, gate.rows, &layers));
+        SB_STEP(c, m.swiglu,
+                sb_gpu_swiglu_staged(c.gpu, m.gate_out, m.up_out, c.rows, m.gate.rows, &layers));
     } else {
-        SB_STEP(c, names.swiglu, sb_gpu_swiglu(c.gpu, c.knobs, &swiglu));
+        SB_STEP(c, m.swiglu, sb_gpu_swiglu(c.gpu, c.knobs, &swiglu));
     }
-    c.matrix(names.down, down, {gate_out, staged ? staged->layers : nullptr}, out);
+}
+static void feed_out(sb_step_call &c, const mlp &m, const sb_gpu_staged *staged)
+{
+    c.matrix(m.down_name, m.down, {m.gate_out, staged ? staged->layers : nullptr}, m.out);
 }
 
 /* The logits of the router and of the shared expert's gate, which are one launch where Y-65 allows
- * it, and the choice of experts. */
-static void route(sb_step_call &c, const sb_matrix *w)
+ * it. */
+static void router_logits(sb_step_call &c, const sb_matrix *w)
 {
-    const sb_config *m = c.config;
     const sb_scratch *s = c.s;
-    const sb_router_args router = {s->router_logits,  c.rows, m->experts, m->experts_per_token,
-                                   m->norm_topk_prob, s->ids, s->weights};
     const sb_step_matrix all[] = {
         {"mlp.gate", &w[SB_ROLE_router], s->router_logits, SB_LINEAR_router},
         {"mlp.shared_expert_gate", &w[SB_ROLE_shared_expert_gate], s->shared_logit,
          SB_LINEAR_shared_gate}};
     c.matrices(all, 2);
+}
+
+/* The choice of experts. */
+static void choose(sb_step_call &c, const sb_gpu_beside *beside)
+{
+    const sb_config *m = c.config;
+    const sb_scratch *s = c.s;
+    const sb_router_args router = {s->router_logits,  c.rows, m->experts, m->experts_per_token,
+                                   m->norm_topk_prob, s->ids, s->weights};
     if (c.fused)
-        SB_STEP(c, "mlp.router_ids", sb_gpu_choose(c.gpu, &router, &c.step->fused.choice));
+        SB_STEP(c, "mlp.router_ids", sb_gpu_choose(c.gpu, &router, &c.step->fused.choice, beside));
     else
         SB_STEP(c, "mlp.router_ids", sb_gpu_router(c.gpu, c.knobs, &router));
 }
 
-static void shared_expert(sb_step_call &c, const sb_matrix *w)
+/* The shared expert, and the choice of experts: Y-84: "Other blocks of its launch stage the input
+ * of the shared expert's down." */
+static void choose_and_share(sb_step_call &c, const sb_matrix *w)
 {
-    static const mlp_names names = {"mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj",
-                                    "mlp.shared_expert.swiglu", "mlp.shared_expert"};
     const sb_scratch *s = c.s;
-    feed_forward(c, w[SB_ROLE_shared_gate_proj], w[SB_ROLE_shared_up_proj],
-                 w[SB_ROLE_shared_down_proj], names, SB_MLP_shared, s->shared_gate, s->shared_up,
-                 s->shared_out);
+    const mlp shared = {w[SB_ROLE_shared_gate_proj],
+                        w[SB_ROLE_shared_up_proj],
+                        w[SB_ROLE_shared_down_proj],
+                        SB_MLP_shared,
+                        s->shared_gate,
+                        s->shared_up,
+                        s->shared_out,
+                        "mlp.shared_expert.gate_proj",
+                        "mlp.shared_expert.up_proj",
+                        "mlp.shared_expert.swiglu",
+                        "mlp.shared_expert"};
+    const sb_gpu_staged *staged = c.stages_for(shared.down);
+    router_logits(c, w);
+    feed_in(c, shared);
+    if (staged) {
+        const sb_gpu_beside beside = {shared.gate_out, shared.up_out, shared.gate.rows,
+                                      staged->layers};
+        choose(c, &beside);
+    } else {
+        choose(c, nullptr);
+        activate(c, shared, nullptr);
+    }
+    feed_out(c, shared, staged);
 }
 
 /* The arguments of one projection, for every kept expert of every row. `each` consecutive slots
@@ -126,8 +159,7 @@ static void mixture(sb_step_call &c, const sb_layer *layer)
     const sb_scratch *s = c.s;
     const sb_moe_combine_args sum = {s->expert_out,        s->weights,     s->ids, s->shared_out, 0,
                                      m->experts_per_token, m->hidden_size, s->out};
-    route(c, layer->w);
-    shared_expert(c, layer->w);
+    choose_and_share(c, layer->w);
     experts(c, layer->experts);
     if (c.fused)
         c.added = SB_ADDED_combined;
@@ -137,12 +169,25 @@ static void mixture(sb_step_call &c, const sb_layer *layer)
 
 void sb_step_mlp(sb_step_call &c, const sb_layer *layer)
 {
-    static const mlp_names names = {"mlp.gate_proj", "mlp.up_proj", "mlp.swiglu", "mlp.out"};
     const sb_scratch *s = c.s;
     const sb_matrix *w = layer->w;
-    if (c.config->experts)
+    if (c.config->experts) {
         mixture(c, layer);
-    else
-        feed_forward(c, w[SB_ROLE_gate_proj], w[SB_ROLE_up_proj], w[SB_ROLE_down_proj], names,
-                     SB_MLP_dense, s->gate_out, s->up_out, s->out);
+        return;
+    }
+    const mlp dense = {w[SB_ROLE_gate_proj],
+                       w[SB_ROLE_up_proj],
+                       w[SB_ROLE_down_proj],
+                       SB_MLP_dense,
+                       s->gate_out,
+                       s->up_out,
+                       s->out,
+                       "mlp.gate_proj",
+                       "mlp.up_proj",
+                       "mlp.swiglu",
+                       "mlp.out"};
+    const sb_gpu_staged *staged = c.stages_for(dense.down);
+    feed_in(c, dense);
+    activate(c, dense, staged);
+    feed_out(c, dense, staged);
 }

@@ -355,7 +355,7 @@ void check_apart(const fused_shape &s, uint32_t rows)
                    c.out<uint32_t>("tokens", rows), parts));
 }
 
-void check_choice(const fused_shape &s, uint32_t rows, uint32_t most)
+void check_choice(const fused_shape &s, uint32_t rows, uint32_t most, bool beside)
 {
     const uint32_t pairs = rows * s.k;
     uint32_t count = 0;
@@ -373,6 +373,13 @@ void check_choice(const fused_shape &s, uint32_t rows, uint32_t most)
     job.kept = s.k;
     job.most = most;
     sb_cost_shape shape = {};
+    if (beside) {
+        shape = shape_of(rows, s.I);
+        shape.stages = 1;
+        job.shape = sb_stage_shape(s.I);
+        job.beside = {c.in("gate", size_t(rows) * s.I), c.in("up", size_t(rows) * s.I), s.I};
+        job.staged = c.out<uint2>("staged", fused_staged(job.shape, rows));
+    }
     const sb_status status = sb_choice_launch(&c.queue, job);
     shape.rows = rows;
     shape.experts = s.E;
@@ -437,9 +444,9 @@ TEST_WITH(test_choices, NULL, test_release)
 {
     all_shapes([](const fused_shape &s, uint32_t rows) {
         if (s.E)
-            check_choice(s, rows, 8);
+            check_choice(s, rows, 8, true);
         if (s.E)
-            check_choice(s, rows, 2);
+            check_choice(s, rows, 2, false);
         check_token(4 * s.H + 3, rows, rows);
         check_apart(odd, rows);
     });

@@ -50,8 +50,32 @@ static bool choice_apart(const fused_shape &s, uint32_t rows, const float *logit
     return true;
 }
 
+/* The input of a down, staged by a launch of its own and beside a choice. */
+struct staged_beside {
+    uint2 *apart, *together;
+    size_t words;
+};
+static staged_beside stage_beside(const fused_shape &s, uint32_t rows, emu_bench *b,
+                                  sb_choice_job *job)
+{
+    const size_t n = size_t(rows) * s.I;
+    const float *gate = bf16_values("gate", n, 0.0f, 2.0f), *up = bf16_values("up", n, 0.0f, 2.0f);
+    job->shape = sb_stage_shape(s.I);
+    job->beside = {b->in("gate", gate, n), b->in("up", up, n), s.I};
+    const size_t words = fused_staged(job->shape, rows);
+    const staged_beside x = {fused_room<uint2>(words), fused_room<uint2>(words), words};
+    emu_bench alone(0);
+    const sb_swiglu_input<float> in = {alone.in("gate", gate, n), alone.in("up", up, n), s.I};
+    assert_int_equal(sb_stage_launch(&alone.queue, in, nullptr, alone.out("staged", x.apart, words),
+                                     job->shape, rows),
+                     SB_OK);
+    job->staged = b->out("staged", x.together, words);
+    return x;
+}
+
+/* beside: the launch also stages the input of the shared expert's down. */
 static bool same_choice(const fused_shape &s, uint32_t rows, bool renormalise, uint32_t most,
-                        uint64_t seed)
+                        uint64_t seed, bool beside)
 {
     const uint32_t pairs = rows * s.k, sets = sb_route_most(pairs, s.E, most);
     const float *logits = draw_logits(size_t(rows) * s.E);
@@ -61,36 +85,41 @@ static bool same_choice(const fused_shape &s, uint32_t rows, bool renormalise, u
     choice_apart(s, rows, logits, renormalise, most, sets, &a);
     plant(fault);
     emu_bench b(seed);
-    const sb_choice_job job = {b.in("logits", logits, rows * s.E),
-                               b.out("ids", c.ids, pairs),
-                               b.out("weights", c.weights, pairs),
-                               b.out("order", c.order, pairs),
-                               b.out("begin", c.begin, s.E + 1),
-                               b.out("sets", reinterpret_cast<uint2 *>(c.sets), sets),
-                               b.out("count", &c.count, 1),
-                               rows,
-                               s.E,
-                               s.k,
-                               most,
-                               renormalise};
+    sb_choice_job job = {b.in("logits", logits, rows * s.E),
+                         b.out("ids", c.ids, pairs),
+                         b.out("weights", c.weights, pairs),
+                         b.out("order", c.order, pairs),
+                         b.out("begin", c.begin, s.E + 1),
+                         b.out("sets", reinterpret_cast<uint2 *>(c.sets), sets),
+                         b.out("count", &c.count, 1),
+                         rows,
+                         s.E,
+                         s.k,
+                         most,
+                         renormalise,
+                         nullptr,
+                         {},
+                         {}};
+    const staged_beside x = beside ? stage_beside(s, rows, &b, &job) : staged_beside();
     return b.ran(sb_choice_launch(&b.queue, job)) && a.count == c.count &&
            fused_same(a.ids, c.ids, pairs) && fused_same(a.weights, c.weights, pairs) &&
            fused_same(a.order, c.order, pairs) && fused_same(a.begin, c.begin, s.E + 1) &&
-           fused_same(a.sets, c.sets, 2 * size_t(a.count));
+           fused_same(a.sets, c.sets, 2 * size_t(a.count)) &&
+           fused_same(x.apart, x.together, x.words);
 }
 
 TEST_WITH(test_choice, NULL, test_release)
 {
     fused_all([](const fused_shape &s, uint32_t rows, uint64_t seed) {
-        const bool same = s.E == 0 || (same_choice(s, rows, rows % 3 != 0, 8, seed) &&
-                                       same_choice(s, rows, true, 64, seed + 1));
+        const bool same = s.E == 0 || (same_choice(s, rows, rows % 3 != 0, 8, seed, true) &&
+                                       same_choice(s, rows, true, 64, seed + 1, false));
         test_release(nullptr);
         return same;
     });
     fused_shape s = fused_shapes[7]; /* the sizes of the largest model */
     s.E = 512;
     s.k = 10;
-    assert_true(same_choice(s, 9, true, 8, 1));
+    assert_true(same_choice(s, 9, true, 8, 1, true));
     emu_bench b(0); /* more rows are not supported */
     sb_choice_job job = {};
     job.rows = 10;
@@ -141,8 +170,10 @@ TEST_WITH(test_tokens, NULL, test_release)
 
 TEST_WITH(test_faults, NULL, test_release)
 {
-    fused_catches("fused_choice_barrier",
-                  [](uint64_t seed) { return same_choice(fused_shapes[1], 4, true, 8, seed); });
+    for (const char *fault : {"fused_choice_barrier", "fused_choice_block"})
+        fused_catches(fault, [](uint64_t seed) {
+            return same_choice(fused_shapes[1], 4, true, 8, seed, true);
+        });
     fused_catches("fused_argmax_early",
                   [](uint64_t seed) { return same_token(4000, 3, 16, seed); });
 }
