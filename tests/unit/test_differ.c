@@ -137,23 +137,28 @@ TEST(the_last_complete_step_is_kept)
     keep(&k, step);
     assert_int_equal(k.count, 4);
     assert_int_equal(k.from, 3);
-    /* earlier steps are dropped where there are too many rows */
+    /* where there are too many rows, the steps that did not make the last state are dropped */
     keep(&k, make_step(6, 44, 44));
-    assert_int_equal(k.count, 2);
-    assert_int_equal(k.from, 0);
+    assert_int_equal(k.count, 5);
+    step = make_step(50, 1, 1);
+    add_state(&step, 50, 1);
+    keep(&k, step);
+    assert_int_equal(k.count, 3);
+    assert_int_equal(k.prior, 0);
+    assert_int_equal(k.from, 2);
     assert_int_equal(k.dropped, 3);
     assert_int_equal(k.steps[0].rows[0].position, 5);
     assert_non_null(k.steps[0].states[0].pieces.items[0].data);
     /* steps behind the failure are kept, too, but not many */
     sb_keep_failed(&k);
-    keep(&k, make_step(50, 40, 40));
-    assert_int_equal(k.count, 3);
-    assert_int_equal(k.failed, 2);
-    assert_int_equal(sb_keep_end(&k), 89);
+    keep(&k, make_step(51, 40, 40));
+    assert_int_equal(k.count, 4);
+    assert_int_equal(k.failed, 3);
+    assert_int_equal(sb_keep_end(&k), 90);
     assert_false(k.more);
-    keep(&k, make_step(90, 40, 40));
-    keep(&k, make_step(130, 1, 1));
-    assert_int_equal(k.count, 3);
+    keep(&k, make_step(91, 40, 40));
+    keep(&k, make_step(131, 1, 1));
+    assert_int_equal(k.count, 4);
     assert_true(k.more);
     sb_keep_free(&k);
     k.whole = 1;

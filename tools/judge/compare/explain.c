@@ -8,8 +8,9 @@
 #include "tools/judge/compare/explain_parts.h"
 
 enum {
-    VERIFIED = 5, /* changes that fit at the site and are tried in everything */
-    BASES = 2     /* changes to which a second one is added */
+    VERIFIED = 5,    /* changes that fit at the site and are tried in everything */
+    BASES = 2,       /* changes to which a second one is added */
+    SITE_ROWS = 6000 /* rows that are judged at the site, over all changes and places */
 };
 
 /* --- trials ----------------------------------------------------------------------------------- */
@@ -69,6 +70,7 @@ typedef struct failure {
     const sb_failing *failing;
     const sb_place *place;
     sb_forced_site site;
+    int early;
     explain_result before; /* at the site, under the changes of `base` */
 } failure;
 
@@ -91,12 +93,22 @@ static int is_near(const explain_trial *t, const failure *f)
            comes_closer(&t->site, &f->before);
 }
 
+static size_t rows_at_site(const sb_keep *keep, int early)
+{
+    size_t rows = 0;
+    for (size_t i = early ? 0 : keep->from; i < keep->failed; i++)
+        rows += keep->steps[i].row_count;
+    return rows;
+}
+
 /* Tries all changes in one place. */
 static sb_status try_place(explain_search *s, const failure *f, const sb_site *place, int knobs)
 {
-    const explain_way way = {.site = &f->site, .watch = f->place};
+    const sb_forced_site layer = {SB_OP_COUNT, f->site.layer};
+    const explain_way way = {.site = &f->site, .watch = f->place, .early = f->early},
+                      of_layer = {.site = &layer, .watch = f->place, .early = f->early};
     sb_status status = SB_OK;
-    for (size_t i = 0; i < s->changes->count && !status; i++) {
+    for (size_t i = 0; i < s->changes->count && s->rows < SITE_ROWS && !status; i++) {
         const sb_change *c = &s->changes->items[i];
         explain_trial t = *f->base;
         t.verified = 0;
@@ -104,7 +116,11 @@ static sb_status try_place(explain_search *s, const failure *f, const sb_site *p
             !add_change(&t, c, place))
             continue;
         status = explain_run(s, &t, &way, &t.site, NULL);
+        /* a knob may give the op an input that is not recorded, as norm_input=sum does */
+        if (!status && !c->fault && !explain_judges_all(&t.site, &f->before))
+            status = explain_run(s, &t, &of_layer, &t.site, NULL);
         tick(s);
+        s->rows += rows_at_site(s->keep, f->early);
         if (status || !(fits_site(&t, f) || is_near(&t, f)))
             continue;
         status = insert(s, &t);
@@ -113,18 +129,18 @@ static sb_status try_place(explain_search *s, const failure *f, const sb_site *p
 }
 
 /* Measures the site without a further change. If the values that its op needs were not all
- * recorded, its whole layer is the site. Sets *possible to 0 if that does not show the failure. */
+ * recorded, its whole layer is the site. A wrong state that a step begins with comes from the steps
+ * before it. Sets *possible to 0 if nothing of that shows the failure. */
 static sb_status find_site(const explain_search *s, failure *f, int *possible)
 {
-    const explain_way way = {.site = &f->site, .watch = f->place};
     sb_status status = SB_OK;
-    f->site = (sb_forced_site){f->failing->op, f->failing->layer};
     *possible = 0;
-    for (int i = 0; i < 2 && !*possible && !status; i++) {
+    for (int i = 0; i < 4 && !*possible && !status; i++) {
+        f->site = (sb_forced_site){i % 2 ? SB_OP_COUNT : f->failing->op, f->failing->layer};
+        f->early = i / 2;
+        const explain_way way = {.site = &f->site, .watch = f->place, .early = f->early};
         status = explain_run(s, f->base, &way, &f->before, NULL);
         *possible = !status && f->before.failed;
-        if (!*possible)
-            f->site.op = SB_OP_COUNT;
     }
     return status;
 }
@@ -181,7 +197,8 @@ static void write_explanation(const explain_search *s, const explain_trial *t,
              fits ? "behaves like " : "nearest known change, still outside the bounds: ");
     for (size_t i = 0; i < t->count; i++) {
         char place[SB_WORDS], spec[96];
-        sb_site_words(&t->place[i], failing ? failing->columns : 0, s->model->config.layers, place);
+        sb_site_words(&t->place[i], failing && !failing->state ? failing->columns : 0,
+                      s->model->config.layers, place);
         sb_site_write(&t->place[i], spec, sizeof spec);
         append(e->change, sizeof e->change, i ? " " : "", t->change[i]->name);
         append(e->change, sizeof e->change, *spec ? " " : "", spec);

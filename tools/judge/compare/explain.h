@@ -40,7 +40,7 @@ sb_status sb_changes_of_mistakes(sb_changes *changes, const sb_planted *list, sb
 void sb_knob_words(sb_knob_value value, char words[SB_WORDS]);
 
 /* Describes a place: "in layer 3, in columns 128 to 191"; "" for everywhere. columns: width of the
- * output that `part` divides. layers: of the trunk. */
+ * output that `part` divides; 0: it divides a state. layers: of the trunk. */
 void sb_site_words(const sb_site *site, uint64_t columns, uint32_t layers, char words[SB_WORDS]);
 
 /* Copies of the steps before and behind the first failure, as many as can be run again in a short
@@ -50,6 +50,7 @@ typedef struct sb_keep {
     size_t count, room;
     size_t bytes, rows;
     size_t from;    /* the last step before the failure that can be compared without earlier ones */
+    size_t prior;   /* the one before: from there comes the state that `from` begins with */
     size_t failed;  /* the number of steps up to the failed one; 0: none has failed */
     size_t dropped; /* steps that were dropped, all before the others */
     int more;       /* there were more steps behind the failure */

@@ -64,6 +64,7 @@ static void drop(sb_keep *keep, size_t n)
         memmove(keep->steps, keep->steps + n, (keep->count - n) * sizeof *keep->steps);
     keep->count -= n;
     keep->from -= n < keep->from ? n : keep->from;
+    keep->prior -= n < keep->prior ? n : keep->prior;
     keep->dropped += n;
 }
 
@@ -80,11 +81,12 @@ static int is_full(const sb_keep *keep, const sb_step *step)
            (!keep->whole && keep->rows + step->row_count > KEEP_ROWS);
 }
 
-/* Makes room before the failure: only the steps since the last complete one are needed. */
+/* Makes room before the failure: only the steps since the last complete one are needed, and those
+ * that made the state with which it begins. */
 static void make_room(sb_keep *keep, const sb_step *step)
 {
     if (is_full(keep, step) && !keep->whole)
-        drop(keep, keep->from);
+        drop(keep, keep->prior);
     if (keep->bytes + step_bytes(step) > KEEP_BYTES) {
         drop(keep, keep->count);
         keep->lost = 1;
@@ -108,6 +110,7 @@ sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err)
         return SB_OK;
     }
     if (!keep->failed && is_complete(step)) {
+        keep->prior = keep->from;
         keep->from = keep->count;
         keep->lost = 0;
     }

@@ -32,6 +32,7 @@ typedef struct explain_search {
     const sb_changes *changes;
     sb_explain_progress progress;
     uint64_t done, total;
+    size_t rows;           /* judged at the site */
     explain_result before; /* everything, without a change */
     explain_trial *trials; /* (count) at one site, the best first */
     size_t count, room;
@@ -42,7 +43,8 @@ typedef struct explain_search {
 typedef struct explain_way {
     const sb_forced_site *site; /* judges this site alone, up to the failed row; NULL: all steps */
     const sb_place *watch;      /* the first failure, for its distance; or NULL */
-    size_t perturbed;           /* of free runs; 0: as many as in the options */
+    int early; /* from the first kept step on, not from the last one that needs no earlier ones */
+    size_t perturbed; /* of free runs; 0: as many as in the options */
 } explain_way;
 
 /* Compares the kept steps with the reference changed. verdicts: receives the results, or NULL. Only

@@ -95,7 +95,7 @@ static void apply(const explain_trial *t, sb_differ_options *o, sb_knobs *knobs,
 static sb_status play(const explain_search *s, sb_differ *differ, const explain_way *way)
 {
     const sb_keep *k = s->keep;
-    size_t from = way->site ? k->from : 0, end = way->site ? k->failed : k->count;
+    size_t from = way->site && !way->early ? k->from : 0, end = way->site ? k->failed : k->count;
     sb_status status = SB_OK;
     for (size_t i = from; i < end && !status; i++) {
         const sb_step *step = &k->steps[i];

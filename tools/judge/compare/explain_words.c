@@ -125,7 +125,9 @@ void sb_site_words(const sb_site *s, uint64_t columns, uint32_t layers, char wor
         snprintf(layer, sizeof layer, ", in the MTP head");
     if (*s->tap)
         snprintf(tap, sizeof tap, ", at %s", s->tap);
-    if (n) /* the elements i with floor(i n / columns) = part */
+    if (n && !columns)
+        snprintf(part, sizeof part, ", in part %zu of %zu of the state", s->part + 1, s->parts);
+    else if (n) /* the elements i with floor(i n / columns) = part */
         snprintf(part, sizeof part, ", in columns %" PRIu64 " to %" PRIu64,
                  (s->part * columns + n - 1) / n, ((s->part + 1) * columns + n - 1) / n - 1);
     if (s->token != SB_NOWHERE)
