@@ -10,7 +10,7 @@
 
 enum { MAX_CONFIG_BYTES = 16 << 20 };
 
-static const char ids_key[] = "eagle_aux_hidden_state_layer_ids";
+const char sb_eagle3_ids_key[] = "eagle_aux_hidden_state_layer_ids";
 
 /* The objects of the file: `layer` describes the decoder layer, `nested` is eagle_config. */
 typedef struct source {
@@ -31,6 +31,23 @@ static int is_specforge(const json_t *root)
     const json_t *list = json_object_get(root, "architectures");
     const char *name = json_string_value(json_array_get(list, 0));
     return name && strcmp(name, "LlamaForCausalLMEagle3") == 0;
+}
+
+int sb_eagle3_is_drafter(const json_t *root)
+{
+    return is_speculators(root) || is_specforge(root);
+}
+
+int sb_eagle3_in(const char *folder)
+{
+    json_t *root = NULL;
+    sb_error unused;
+    char *path = sb_path_join(folder, "config.json");
+    const int is =
+        path && sb_json_load(path, &root, &unused) == SB_OK && sb_eagle3_is_drafter(root);
+    json_decref(root);
+    free(path);
+    return is;
 }
 
 /* M-12: "a file with speculators_model_type is of the second" */
@@ -76,6 +93,22 @@ static sb_status refuse(const sb_json_object *at, const char *key, sb_error *err
     return sb_json_fail(at, key, SB_ERR_UNSUPPORTED, err, "is set, which is not computed");
 }
 
+/* Keys of ModelOpt for drafters of another form: an op that is left out, or several drafts at
+ * once. */
+static sb_status refuse_other_forms(const sb_json_object *eagle, sb_error *err)
+{
+    static const char *const needed[] = {
+        "use_aux_hidden_state", "use_input_layernorm_in_first_layer", "use_last_layernorm"};
+    const json_t *steps = sb_json_get(eagle, "parallel_draft_step");
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (json_is_false(sb_json_get(eagle, needed[i])))
+            return sb_json_fail(eagle, needed[i], SB_ERR_UNSUPPORTED, err,
+                                "is false, which is not computed");
+    if (json_is_integer(steps) && json_integer_value(steps) > 1)
+        return refuse(eagle, "parallel_draft_step", err);
+    return SB_OK;
+}
+
 /* What no drafter of this program computes, by name. */
 static sb_status refuse_others(const source *s, sb_error *err)
 {
@@ -93,7 +126,11 @@ static sb_status refuse_others(const source *s, sb_error *err)
         if (json_is_true(sb_json_get(&s->eagle, flags[i])))
             return refuse(&s->eagle, flags[i], err);
     }
-    sb_status status = sb_json_u64_or(layer, "num_hidden_layers", 1, &layers, err);
+    sb_status status = refuse_other_forms(&s->eagle, err);
+    if (!status && sb_json_get(&s->of.root, "quantization_config"))
+        status = refuse(&s->of.root, "quantization_config", err);
+    if (!status)
+        status = sb_json_u64_or(layer, "num_hidden_layers", 1, &layers, err);
     if (!status && layers != 1)
         status = sb_json_fail(layer, "num_hidden_layers", SB_ERR_UNSUPPORTED, err,
                               "is %" PRIu64 ", which is not computed: engines disagree about the "
@@ -147,23 +184,24 @@ static sb_status read_layer(const source *s, sb_eagle3_config *out, sb_error *er
 /* M-13: "Numbers in eagle_config count from the output of layer 0" */
 static sb_status read_states(const source *s, sb_eagle3_config *out, sb_error *err)
 {
-    const int nested = sb_json_get(&s->eagle, ids_key) != NULL;
+    const int nested = sb_json_get(&s->eagle, sb_eagle3_ids_key) != NULL;
     const sb_json_object *at = nested ? &s->eagle : &s->of.root;
     uint64_t ids[SB_EAGLE3_STATES];
     size_t count = 3;
-    out->has_after = sb_json_get(at, ids_key) != NULL;
-    if (nested && sb_json_get(&s->of.root, ids_key))
-        return sb_json_fail(&s->of.root, ids_key, SB_ERR_INPUT, err,
+    out->has_after = sb_json_get(at, sb_eagle3_ids_key) != NULL;
+    out->counts_outputs = nested;
+    if (nested && sb_json_get(&s->of.root, sb_eagle3_ids_key))
+        return sb_json_fail(&s->of.root, sb_eagle3_ids_key, SB_ERR_INPUT, err,
                             "stands beside eagle_config.%s, and engines read only one of them",
-                            ids_key);
-    sb_status status = out->has_after
-                           ? sb_json_u64_array(at, ids_key, 1, SB_EAGLE3_STATES, ids, &count, err)
-                           : SB_OK;
+                            sb_eagle3_ids_key);
+    sb_status status = out->has_after ? sb_json_u64_array(at, sb_eagle3_ids_key, 1,
+                                                          SB_EAGLE3_STATES, ids, &count, err)
+                                      : SB_OK;
     out->states = (uint32_t)count;
     for (size_t i = 0; out->has_after && i < count && !status; i++) {
         out->after[i] = (uint32_t)(ids[i] + (uint64_t)nested);
         if (ids[i] > SB_MAX_LAYERS || (i && ids[i] <= ids[i - 1]))
-            status = sb_json_fail(at, ids_key, SB_ERR_INPUT, err,
+            status = sb_json_fail(at, sb_eagle3_ids_key, SB_ERR_INPUT, err,
                                   "has %" PRIu64 " at place %zu; expected ascending numbers of "
                                   "layers up to %d",
                                   ids[i], i, SB_MAX_LAYERS);
@@ -229,17 +267,29 @@ static sb_status read_all(const source *s, sb_eagle3_config *out, sb_error *err)
     return status;
 }
 
+void sb_eagle3_usual_states(uint32_t layers, uint32_t after[3])
+{
+    after[0] = 2;
+    after[1] = layers / 2;
+    after[2] = layers >= 3 ? layers - 3 : 0;
+}
+
+sb_status sb_eagle3_config_read(json_t *root, const char *name, sb_eagle3_config *out,
+                                sb_error *err)
+{
+    source s = {.eagle = {.json = NULL}};
+    *out = (sb_eagle3_config){.states = 0};
+    sb_status status = find_dialect(&s, name, root, out, err);
+    return status ? status : read_all(&s, out, err);
+}
+
 sb_status sb_eagle3_config_parse(const char *text, size_t n, const char *name,
                                  sb_eagle3_config *out, sb_error *err)
 {
     json_t *root = NULL;
-    source s = {.eagle = {.json = NULL}};
-    *out = (sb_eagle3_config){.states = 0};
     sb_status status = sb_json_parse(text, n, name, &root, err);
     if (!status)
-        status = find_dialect(&s, name, root, out, err);
-    if (!status)
-        status = read_all(&s, out, err);
+        status = sb_eagle3_config_read(root, name, out, err);
     json_decref(root);
     return status;
 }

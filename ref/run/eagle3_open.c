@@ -9,13 +9,14 @@
 #include "ref/base/text.h"
 #include "ref/container/file.h"
 #include "ref/container/show.h"
+#include "ref/model/eagle3_tensors.h"
 #include "ref/model/probe.h"
 #include "ref/run/eagle3_weights.h"
 
 typedef struct binder {
     sb_eagle3 *d;
     const sb_model *target;
-    const char *folder, *layer; /* layer: "midlayer." or "layers.0." */
+    const char *folder;
     sb_error *err;
     sb_status status; /* the first error */
 } binder;
@@ -71,87 +72,80 @@ static void bind(binder *b, const char *name, uint64_t rows, uint64_t cols, sb_m
         .data = t->data, .format = format, .rows = (uint32_t)rows, .cols = (uint32_t)cols};
 }
 
-static void bind_layer(binder *b, const char *name, uint64_t rows, uint64_t cols, sb_role role)
-{
-    char whole[96];
-    snprintf(whole, sizeof whole, "%s%s.weight", b->layer, name);
-    bind(b, whole, rows, cols, &b->d->layer.w[role]);
-}
-
 /* M-12: "A norm that is there without its flag, or the other way round, is refused" */
-static void check_norm(binder *b, const char *name, int wanted)
+static void check_others(binder *b)
 {
-    if (!wanted && find(b, name))
-        refuse(b, name, "is there, but config.json has no flag for it: engines would ignore it");
-}
-
-static void bind_norms(binder *b)
-{
-    sb_eagle3 *d = b->d;
-    const sb_eagle3_config *c = &d->config;
-    const uint64_t n = (uint64_t)c->states * c->target_hidden;
-    check_norm(b, "input_norm.weight", c->norm_before_fc);
-    if (c->norm_before_fc)
-        bind(b, "input_norm.weight", 1, n, &d->input_norm);
-    for (uint32_t i = 0; i < SB_EAGLE3_STATES; i++) {
+    const sb_eagle3_config *c = &b->d->config;
+    static const char words[] =
+        "is there, but config.json has no flag for it: engines would ignore it";
+    if (!c->norm_before_fc && find(b, "input_norm.weight"))
+        refuse(b, "input_norm.weight", words);
+    for (uint32_t i = c->fc_norm ? c->states : 0; i < SB_EAGLE3_STATES; i++) {
         char name[32];
         snprintf(name, sizeof name, "fc_norm.%u.weight", (unsigned)i);
-        const int wanted = c->fc_norm && i < c->states;
-        check_norm(b, name, wanted);
-        if (wanted)
-            bind(b, name, 1, c->target_hidden, &d->fc_norm[i]);
+        if (find(b, name))
+            refuse(b, name, words);
     }
     if (find(b, "mask_hidden"))
         refuse(b, "mask_hidden", "belongs to a parallel drafter, which is not computed");
-}
-
-static void bind_decoder(binder *b)
-{
-    const sb_config *c = &b->d->config.layer;
-    const uint64_t H = c->hidden_size, Qd = sb_config_query_width(c), KVd = sb_config_kv_width(c);
-    char name[96];
     if (find(b, "midlayer.hidden_norm.weight") && find(b, "layers.0.hidden_norm.weight"))
         refuse(b, "midlayer.hidden_norm.weight", "stands beside layers.0.hidden_norm.weight");
-    b->layer = find(b, "midlayer.hidden_norm.weight") ? "midlayer." : "layers.0.";
-    snprintf(name, sizeof name, "%shidden_norm.weight", b->layer);
-    bind(b, name, 1, H, &b->d->hidden_norm);
-    bind_layer(b, "input_layernorm", 1, H, SB_ROLE_input_layernorm);
-    bind_layer(b, "post_attention_layernorm", 1, H, SB_ROLE_post_attention_layernorm);
-    bind_layer(b, "self_attn.q_proj", Qd, 2 * H, SB_ROLE_q_proj);
-    bind_layer(b, "self_attn.k_proj", KVd, 2 * H, SB_ROLE_k_proj);
-    bind_layer(b, "self_attn.v_proj", KVd, 2 * H, SB_ROLE_v_proj);
-    bind_layer(b, "self_attn.o_proj", H, Qd, SB_ROLE_o_proj);
-    bind_layer(b, "mlp.gate_proj", c->intermediate, H, SB_ROLE_gate_proj);
-    bind_layer(b, "mlp.up_proj", c->intermediate, H, SB_ROLE_up_proj);
-    bind_layer(b, "mlp.down_proj", H, c->intermediate, SB_ROLE_down_proj);
-    if (b->d->config.qk_norm) {
-        bind_layer(b, "self_attn.q_norm", 1, c->head_dim, SB_ROLE_q_norm);
-        bind_layer(b, "self_attn.k_norm", 1, c->head_dim, SB_ROLE_k_norm);
+}
+
+/* Where a tensor is kept; NULL for the maps of the vocabulary. */
+static sb_matrix *place_of(sb_eagle3 *d, const sb_eagle3_tensor *t)
+{
+    switch (t->part) {
+    case SB_EAGLE3_fc:
+        return &d->fc;
+    case SB_EAGLE3_input_norm:
+        return &d->input_norm;
+    case SB_EAGLE3_fc_norm:
+        return &d->fc_norm[t->state];
+    case SB_EAGLE3_hidden_norm:
+        return &d->hidden_norm;
+    case SB_EAGLE3_layer:
+        return &d->layer.w[t->role];
+    case SB_EAGLE3_norm:
+        return &d->weights.final_norm;
+    case SB_EAGLE3_embed_tokens:
+        return &d->weights.embed_tokens;
+    case SB_EAGLE3_lm_head:
+        return &d->weights.lm_head;
+    case SB_EAGLE3_d2t:
+    case SB_EAGLE3_t2d:
+        return NULL;
     }
+    return NULL;
 }
 
 /* M-12: "Without an embedding of its own it reads the target's, and so its head where the
  * vocabularies are equal" */
-static void bind_ends(binder *b)
+static const sb_matrix *target_of(const binder *b, const sb_eagle3_tensor *t)
 {
-    sb_eagle3 *d = b->d;
-    const sb_eagle3_config *c = &d->config;
     const sb_weights *target = b->target->weights;
-    const uint64_t V = c->layer.vocab_size, H = c->layer.hidden_size;
-    bind(b, "fc.weight", H, (uint64_t)c->states * c->target_hidden, &d->fc);
-    bind(b, "norm.weight", 1, H, &d->weights.final_norm);
-    if (find(b, "embed_tokens.weight"))
-        bind(b, "embed_tokens.weight", V, H, &d->weights.embed_tokens);
-    else if (H == target->embed_tokens.cols && V == target->embed_tokens.rows)
-        d->weights.embed_tokens = target->embed_tokens;
+    const sb_matrix *m = t->part == SB_EAGLE3_embed_tokens ? &target->embed_tokens
+                         : t->part == SB_EAGLE3_lm_head    ? &target->lm_head
+                                                           : NULL;
+    return m && m->rows == t->shape[0] && m->cols == t->shape[1] ? m : NULL;
+}
+
+static sb_status bind_one(void *ctx, const sb_eagle3_tensor *t, sb_error *err)
+{
+    binder *b = ctx;
+    sb_matrix *place = place_of(b->d, t);
+    const sb_matrix *target = target_of(b, t);
+    (void)err;
+    if (!place)
+        return SB_OK;
+    if (target && !find(b, t->name))
+        *place = *target;
+    else if ((t->part == SB_EAGLE3_embed_tokens || t->part == SB_EAGLE3_lm_head) &&
+             !find(b, t->name))
+        refuse(b, t->name, "is missing, and the target's has another shape");
     else
-        refuse(b, "embed_tokens.weight", "is missing, and the target's has another shape");
-    if (find(b, "lm_head.weight"))
-        bind(b, "lm_head.weight", c->draft_vocab, H, &d->weights.lm_head);
-    else if (H == target->lm_head.cols && c->draft_vocab == target->lm_head.rows)
-        d->weights.lm_head = target->lm_head;
-    else
-        refuse(b, "lm_head.weight", "is missing, and the target's has another shape");
+        bind(b, t->name, t->rank == 1 ? 1 : t->shape[0], t->shape[t->rank - 1], place);
+    return b->status;
 }
 
 /* M-12: "d2t has offsets: row d of the head is token d + d2t[d]" */
@@ -186,7 +180,8 @@ static void resolve_states(binder *b)
 {
     sb_eagle3 *d = b->d;
     const uint32_t L = b->target->config.layers;
-    const uint32_t usual[] = {2, L / 2, L >= 3 ? L - 3 : 0};
+    uint32_t usual[3];
+    sb_eagle3_usual_states(L, usual);
     for (uint32_t i = 0; i < d->config.states && !b->status; i++) {
         d->after[i] = d->config.has_after ? d->config.after[i] : usual[i];
         if (d->after[i] > L || (i && d->after[i] <= d->after[i - 1]))
@@ -230,9 +225,10 @@ sb_status sb_eagle3_open(const char *folder, const sb_model *target, sb_eagle3 *
     if (!b.status)
         resolve_states(&b);
     if (!b.status) {
-        bind_decoder(&b);
-        bind_norms(&b);
-        bind_ends(&b);
+        check_others(&b);
+        b.status = b.status ? b.status
+                            : sb_eagle3_each_tensor(&d->config, sb_eagle3_layer_name(d->checkpoint),
+                                                    bind_one, &b, err);
         bind_vocabulary(&b);
     }
     d->weights.layers = &d->layer;

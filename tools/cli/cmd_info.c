@@ -1,16 +1,39 @@
 /* cmd_info.c - the content of a folder, and the formats and profiles of this program. */
 #include <stdlib.h>
 
+#include "ref/container/file.h"
 #include "ref/container/stub.h"
+#include "ref/model/eagle3.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/info_laws.h"
 #include "tools/cli/opts.h"
 #include "tools/cli/remote.h"
 #include "tools/report/part/document.h"
 #include "tools/report/result/info.h"
+#include "tools/report/result/info_drafter.h"
+
+static sb_status show_drafter(const char *folder, int as_json, sb_error *err)
+{
+    sb_eagle3_config config;
+    sb_checkpoint *checkpoint = NULL;
+    char *path = sb_path_join(folder, "config.json");
+    sb_status status = path ? sb_eagle3_config_load(path, &config, err)
+                            : sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
+    if (!status)
+        status = sb_checkpoint_open(folder, &checkpoint, err);
+    if (!status && as_json)
+        status = sb_print_document(sb_info_drafter_json(&config, checkpoint), err);
+    else if (!status)
+        sb_info_drafter_print(&config, checkpoint);
+    sb_checkpoint_close(checkpoint);
+    free(path);
+    return status;
+}
 
 static sb_status show(const char *folder, int as_json, sb_error *err)
 {
+    if (sb_eagle3_in(folder))
+        return show_drafter(folder, as_json, err);
     sb_model *model = NULL;
     json_t *containers = NULL;
     sb_status status = sb_model_open(folder, &model, err);
@@ -71,7 +94,7 @@ sb_status sb_cmd_info(int argc, char **argv, sb_error *err)
             "Shows configuration, layers, formats and bytes of a checkpoint, and compares the declared\n"
             "quantization with the stored one. A folder with a tensor of unknown use is refused. CKPT\n"
             "is a folder or a hub id in the local cache; with --remote also a hub id or an address that\n"
-            "is not here.",
+            "is not here. CKPT may also be the folder of an EAGLE-3 drafter.",
         .opts = opts,
         .opt_count = sizeof opts / sizeof *opts,
         .max_operands = 1};
