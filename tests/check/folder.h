@@ -141,8 +141,9 @@ typedef struct folder_result {
     char *what; /* "T3 nvfp4-ct --against T3 bf16", for messages */
 } folder_result;
 
-/* against: a vehicle, or NULL. options: NULL for all checks; `path` and `against` in it are
- * ignored. folder_check asserts that the run itself succeeds, folder_try does not. */
+/* against: a vehicle, or NULL; "for:VEHICLE" is the target of a drafter instead. options: NULL for
+ * all checks; `path` and `against` in it are ignored. folder_check asserts that the run itself
+ * succeeds, folder_try does not. */
 folder_result *folder_check(const folder *f, const char *against, const sb_check_options *options);
 folder_result *folder_try(const folder *f, const char *against, const sb_check_options *options);
 /* The same for a vehicle as it is, without a copy. */

@@ -22,7 +22,9 @@ static folder_result *run(const char *path, int temporary, const char *what, con
     if (options)
         r->options = *options;
     r->options.path = path;
-    r->options.against = against ? folder_path(against) : NULL;
+    const int is_target = against && strncmp(against, "for:", 4) == 0;
+    r->options.against = against && !is_target ? folder_path(against) : NULL;
+    r->options.target = is_target ? folder_path(against + 4) : NULL;
     r->status = sb_check_run(&r->options, &r->check, &r->why);
     return r;
 }

@@ -138,6 +138,15 @@ static void integer(folder *f, const plant_words *w) /* NAME ELEMENT VALUE */
         sb_store_u32(t->bytes + 4 * at, (uint32_t)value);
 }
 
+/* Adds to every I64 element its place: offsets become ids. */
+static void to_ids(folder *f, const plant_words *w) /* NAME */
+{
+    folder_tensor *t = plant_tensor(f, w);
+    assert_int_equal(t->dtype, SB_DTYPE_I64);
+    for (uint64_t i = 0; 8 * i < t->size; i++)
+        sb_store_u64(t->bytes + 8 * i, sb_load_u64(t->bytes + 8 * i) + i);
+}
+
 /* Sets every 32-bit word to VALUE. */
 static void words(folder *f, const plant_words *w) /* NAME VALUE */
 {
@@ -424,6 +433,7 @@ const plant_command plant_value_commands[] = {
     {"nibbles-plus", 2, nibbles_plus},
     {"words", 2, words},
     {"integer", 3, integer},
+    {"to-ids", 1, to_ids},
     {"code", 3, code},
     {"lower", 4, lower},
     {"halve", 2, halve},

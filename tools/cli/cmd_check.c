@@ -16,7 +16,8 @@
 
 /* The command line. */
 typedef struct wishes {
-    const char *path, *against, *need, *engine_name, *only, *skip, *waivers, *loaded, *junit, *io;
+    const char *path, *drafter, *against, *need, *engine_name, *only, *skip, *waivers, *loaded,
+        *junit, *io;
     const char *sarif, *markdown, *badge, *html, *image;
     const char *const *arguments; /* the command line */
     size_t argument_count;
@@ -124,6 +125,7 @@ static sb_status choose_sample(const wishes *w, sb_error *err)
                         : w->loaded         ? "loaded"
                         : w->positions      ? "run"
                         : w->overlays.count ? "overlay"
+                        : w->drafter        ? "drafter"
                                             : NULL;
     if (other)
         return sb_fail(err, SB_ERR_USAGE, "--sample and --%s exclude each other", other);
@@ -131,6 +133,24 @@ static sb_status choose_sample(const wishes *w, sb_error *err)
         return sb_fail(err, SB_ERR_USAGE, "--sample is %llu; at most %d",
                        (unsigned long long)w->sample, SB_SAMPLE_MOST);
     return SB_OK;
+}
+
+/* The report is about the drafter; these options ask for something of the checkpoint. */
+static sb_status choose_drafter(const wishes *w, sb_error *err)
+{
+    const char *other = w->against          ? "--against"
+                        : w->overlays.count ? "--overlay"
+                        : w->need           ? "--need"
+                        : w->engine         ? "--for"
+                        : w->positions      ? "--run"
+                        : w->loaded         ? "--loaded"
+                                            : NULL;
+    if (!other)
+        return SB_OK;
+    return sb_fail(err, SB_ERR_USAGE,
+                   "--drafter checks the drafter, and %s asks for something else; type two "
+                   "commands",
+                   other);
 }
 
 static sb_status choose(wishes *w, sb_error *err)
@@ -166,6 +186,8 @@ static sb_status choose(wishes *w, sb_error *err)
     if (!status && w->io && sb_io_named(w->io) == SB_IO_COUNT)
         status = sb_fail(err, SB_ERR_USAGE, "--io is '%s'; expected auto, map, pread or direct",
                          SB_SHOW(w->io));
+    if (!status && w->drafter)
+        status = choose_drafter(w, err);
     if (!status && w->quiet && w->verbose)
         status = sb_fail(err, SB_ERR_USAGE, "--quiet and --verbose exclude each other");
     return status;
@@ -177,6 +199,7 @@ static sb_status choose(wishes *w, sb_error *err)
 typedef struct run {
     const wishes *w;
     char *path, *against; /* after a lookup in the hub's cache, or on a server */
+    char *target;         /* the same; with --drafter, path is the drafter's and this is CKPT */
     sb_waivers waivers;
     sb_loaded_list list;
     sb_check check;
@@ -196,7 +219,9 @@ static sb_status read_inputs(run *r, sb_error *err)
     if (!status && w->loaded)
         status = sb_loaded_load(w->loaded, &r->list, err);
     if (!status)
-        status = sb_place_of(w->path, &w->remote, &r->path, err);
+        status = sb_place_of(w->path, &w->remote, w->drafter ? &r->target : &r->path, err);
+    if (!status && w->drafter)
+        status = sb_place_of(w->drafter, &w->remote, &r->path, err);
     if (!status && sb_prompts_given(&w->from))
         status = sb_prompts_read(&w->from, r->path, NULL, &r->sequences, &r->sequence_count, err);
     if (!status && w->against)
@@ -241,14 +266,15 @@ static sb_status make_report(run *r, sb_error *err)
         sb_waivers_apply(waivers, &r->check.findings);
     if (r->w->loaded)
         status = sb_loaded_compare(&r->check, &r->list, r->w->loaded, waivers, &r->loaded, err);
-    if (!status)
+    const int drafter = r->check.self.is_drafter; /* has no MTP head, and is asked for none */
+    if (!status && !drafter)
         status = sb_mtp_audit_make(&r->check, &r->mtp, err);
     if (!status && r->w->positions)
         status = run_head(r, err);
     r->report = (sb_report){.check = &r->check,
                             .waivers = waivers,
                             .loaded = r->w->loaded ? &r->loaded : NULL,
-                            .mtp = &r->mtp,
+                            .mtp = drafter ? NULL : &r->mtp,
                             .head = r->w->positions ? &r->head : NULL,
                             .path = r->path,
                             .against = r->against,
@@ -333,6 +359,7 @@ static sb_status check_all(const wishes *w, sb_error *err)
     options.against = r.against;
     if (!status && w->sample)
         status = sb_place_sample(w->path, &w->remote, &options, err);
+    options.target = r.target;
     if (!status)
         status = sb_check_run(&options, &r.check, err);
     if (!status)
@@ -349,6 +376,7 @@ static sb_status check_all(const wishes *w, sb_error *err)
     sb_sequences_free(r.sequences, r.sequence_count);
     free(r.path);
     free(r.against);
+    free(r.target);
     return status;
 }
 
@@ -366,7 +394,10 @@ static const char about[] =
     "(docs/howto/remote.md). With --against the original that CKPT was\n"
     "made from, every code is compared with the weight that it stands for. --loaded compares what an engine\n"
     "says it holds in memory (tools/record/params.py records a PyTorch model). --run lets the MTP\n"
-    "head draft along N tokens: of the model's own, or of a file.";
+    "head draft along N tokens: of the model's own, or of a file.\n"
+    "\n"
+    "CKPT may also be the folder of an EAGLE-3 drafter. With --drafter DIR, the drafter in DIR is\n"
+    "checked, and whether it fits CKPT: states, vocabulary, embedding (docs/check/drafter.md).";
 
 static const char more[] =
     "Levels: FATAL an engine must refuse the file; ERROR refuse it unless you know better (a waiver);\n"
@@ -386,13 +417,16 @@ static const char more[] =
     "  samebit check ./my-nvfp4 --need mtp                           may I turn speculation on?\n"
     "  samebit check ./my-nvfp4 --need mtp --run 256 --against ORIG  does it draft well?\n"
     "  samebit check ./my-nvfp4 --only 15,16,fp4-nearest --json      some checks, for a program\n"
-    "  samebit check ./my-nvfp4 --loaded engine.json                 does the engine hold the same?\n";
+    "  samebit check ./my-nvfp4 --loaded engine.json                 does the engine hold the same?\n"
+    "  samebit check ./my-nvfp4 --drafter ./eagle3                   is this drafter sound, and for it?\n";
 
 sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
 {
     wishes w = {0};
     const sb_opt opts[] = {
         {"against", 0, SB_OPT_INPUT, &w.against, "ORIGINAL", "the checkpoint it was made from"},
+        {"drafter", 0, SB_OPT_INPUT, &w.drafter, "DIR",
+         "check the EAGLE-3 drafter in DIR, with CKPT as its target"},
         {"overlay", 0, SB_OPT_REPEATED, &w.overlays, "PATTERN=DIR",
          "check CKPT as if the matching modules of DIR were grafted; repeatable"},
         {"need", 0, SB_OPT_STRING, &w.need, "mtp", "fail unless the MTP head can be used"},
@@ -436,7 +470,7 @@ sb_status sb_cmd_check(int argc, char **argv, sb_error *err)
         {"verbose", 'v', SB_OPT_FLAG, &w.verbose, NULL,
          "print every finding, and the checks that passed"},
     };
-    sb_command_line line = {.usage = "check CKPT [--against ORIGINAL] [options]",
+    sb_command_line line = {.usage = "check CKPT [--against ORIGINAL | --drafter DIR] [options]",
                             .about = about,
                             .opts = opts,
                             .opt_count = sizeof opts / sizeof *opts,

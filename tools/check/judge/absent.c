@@ -6,6 +6,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/model/layers.h"
+#include "tools/check/judge/drafter.h"
 #include "tools/check/judge/structure.h"
 
 /* The stack that would contain expert x: "...mlp.experts.gate_up_proj"; "" for other tensors. */
@@ -111,6 +112,10 @@ void sb_tell_absent(sb_check *check, sb_groups *groups)
 {
     if (!check->self.has_config)
         return;
+    if (check->self.is_drafter) {
+        sb_drafter_absent(check, groups);
+        return;
+    }
     if (!sb_has_text_model(check)) {
         if (sb_is_whole(check))
             sb_check_find(check, 4, SB_LEVEL_fatal, "",

@@ -13,6 +13,7 @@
 #include "tools/check/scan/payload.h"
 #include "tools/check/scan/scan_fit.h"
 #include "tools/check/judge/wrong_original.h"
+#include "tools/check/judge/drafter.h"
 
 static const sb_check_row rows[] = {
 #define SB_CHECK(number, id, worst, needs, title, engines, advice)                                 \
@@ -84,6 +85,8 @@ static sb_status read_config(sb_check *check, sb_side *side, int tell, sb_error 
 {
     sb_error why;
     const char *folder = sb_checkpoint_folder(side->checkpoint);
+    if (sb_eagle3_in(folder))
+        return sb_drafter_config(check, side, tell, err);
     char *path = sb_path_join(folder, "config.json");
     if (!path)
         return sb_fail(err, SB_ERR_MEMORY, "%s: out of memory", SB_SHOW(folder));
@@ -142,13 +145,42 @@ static sb_status open_side(sb_check *check, sb_side *side, const char *path, int
         status = sb_take_overlay_text(side->checkpoint, check->options->overlays[i], err);
     if (!status)
         status = read_config(check, side, tell, err);
-    if (!status && side->has_config)
+    if (!status && side->has_config && !side->is_drafter)
         status = sb_take_head(side->checkpoint, &side->config, err);
     if (!status)
-        status = sb_units_make(
-            side->checkpoint, side->has_config ? &side->config : NULL, side->declared,
-            check->options->headers_only || check->options->sample, NULL, &side->units, err);
-    return status;
+        status = sb_units_make(side->checkpoint, side->has_config ? &side->config : NULL,
+                               side->is_drafter ? &side->drafter : NULL, side->declared,
+                               check->options->headers_only || check->options->sample, NULL,
+                               &side->units, err);
+    return status || !side->is_drafter ? status : sb_drafter_formats(side, err);
+}
+
+/* Opens the target of a drafter, whose configuration must be readable. */
+static sb_status open_target(sb_check *check, sb_error *err)
+{
+    const char *path = check->options->target;
+    sb_config unused;
+    sb_eagle3_config none;
+    if (!check->self.is_drafter) {
+        char *file = sb_path_join(sb_checkpoint_folder(check->self.checkpoint), "config.json");
+        sb_status status = file ? sb_eagle3_config_load(file, &none, err)
+                                : sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
+        free(file);
+        return status;
+    }
+    sb_status status = open_side(check, &check->target, path, 0, err);
+    if (status)
+        return status;
+    if (check->target.is_drafter)
+        return sb_fail(err, SB_ERR_INPUT, "%s: is a drafter itself; expected its target",
+                       SB_SHOW(path));
+    if (check->target.has_config)
+        return SB_OK;
+    char *file = sb_path_join(sb_checkpoint_folder(check->target.checkpoint), "config.json");
+    status = file ? sb_config_load(file, &unused, err)
+                  : sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
+    free(file);
+    return status ? status : sb_fail(err, SB_ERR_INPUT, "%s: config.json is absurd", SB_SHOW(path));
 }
 
 /* The stages at which checks are made. */
@@ -226,7 +258,7 @@ static sb_status check_sample(sb_check *check, sb_error *err)
                                         &check->sample_bytes, err);
     if (status)
         return status;
-    status = sb_units_make(side->checkpoint, side->has_config ? &side->config : NULL,
+    status = sb_units_make(side->checkpoint, side->has_config ? &side->config : NULL, NULL,
                            side->declared, 0, &all, &some, err);
     side->units = some;
     if (!status)
@@ -240,8 +272,14 @@ sb_status sb_check_run(const sb_check_options *options, sb_check *out, sb_error 
 {
     *out = (sb_check){.options = options};
     sb_status status = open_side(out, &out->self, options->path, 1, err);
+    if (!status && options->sample && out->self.is_drafter)
+        status =
+            sb_fail(err, SB_ERR_USAGE, "%s: a drafter is checked whole; --sample is for models",
+                    SB_SHOW(options->path));
     if (!status && options->against)
         status = open_side(out, &out->master, options->against, 0, err);
+    if (!status && options->target)
+        status = open_target(out, err);
     if (status)
         return status;
     sb_check_original(out);
@@ -272,5 +310,6 @@ void sb_check_free(sb_check *check)
     free_side(&check->self);
     free_side(&check->master);
     free_side(&check->stranger);
+    free_side(&check->target);
     *check = (sb_check){0};
 }

@@ -25,6 +25,8 @@ int sb_config_trees_load(const sb_checkpoint *checkpoint, sb_config_trees *out)
     if (status || !json_is_object(out->root))
         return 0;
     json_t *text = object_in(out->root, "text_config");
+    if (!text) /* M-12: a drafter's */
+        text = object_in(out->root, "transformer_layer_config");
     out->nested = text != NULL;
     out->text = text ? text : out->root;
     out->rope[0] = object_in(out->text, "rope_parameters");

@@ -8,7 +8,7 @@
 
 /* Where a key is looked for. */
 typedef enum sb_config_place {
-    SB_PLACE_text,   /* text_config, or the root of a flat file */
+    SB_PLACE_text,   /* text_config (of a drafter: its layer), or the root of a flat file */
     SB_PLACE_rope,   /* rope_parameters, rope_scaling, text: the first that has the key (M-10) */
     SB_PLACE_either, /* text, else the root */
     SB_PLACE_root

@@ -23,8 +23,18 @@ sb_norm sb_norm_of(const sb_unit *unit)
         return SB_NORM_query;
     if (strncmp(name, "mtp.pre_fc_norm_", 16) == 0)
         return SB_NORM_head;
+    if (sb_ends(name, ".hidden_norm.weight") || strcmp(name, "input_norm.weight") == 0 ||
+        sb_starts(name, "fc_norm."))
+        return SB_NORM_drafter;
     return strcmp(name, "norm.weight") == 0 || strcmp(name, "mtp.norm.weight") == 0 ? SB_NORM_final
                                                                                     : SB_NORM_none;
+}
+
+/* The number around which a norm is stored. M-11: "every norm multiplies by w"; so do those of a
+ * drafter. */
+static int expected_of(const sb_check *check, sb_norm norm)
+{
+    return norm == SB_NORM_linear || check->self.config.plain_norms || check->self.is_drafter;
 }
 
 /* The whole number near the mean of a vector, minus the expected one. Also 0 if the mean is near no
@@ -35,8 +45,7 @@ static int shift_of(const sb_check *check, const sb_unit *unit, double *mean, in
     const sb_moments *m = &unit->seen->moments;
     *mean = m->count ? m->sum / (double)m->count : 0;
     double variance = m->count ? m->sum2 / (double)m->count - *mean * *mean : 0;
-    /* M-11: "every norm multiplies by w" */
-    double expected = sb_norm_of(unit) == SB_NORM_linear || check->self.config.plain_norms;
+    const double expected = expected_of(check, sb_norm_of(unit));
     for (int shift = -1; shift <= 2; shift++) {
         double off = *mean - expected - shift;
         *narrowly = off <= 0.2 && off >= -0.2;
@@ -145,7 +154,7 @@ static void judge_norm(sb_check *check, const sb_unit *unit, const vote *beside,
         return;
     sb_check_find(check, 45, certain ? SB_LEVEL_error : SB_LEVEL_warn, unit->name,
                   "the mean is %.4g, expected about %d: values are stored with an offset of %+d",
-                  mean, norm == SB_NORM_linear, shift);
+                  mean, expected_of(check, norm), shift);
 }
 
 /* --- A_log ------------------------------------------------------------------------------------ */
@@ -226,8 +235,42 @@ static void judge_decay(sb_check *check, const sb_unit *unit, int none)
     free(other);
 }
 
+/* V-45: "Of a drafter, only all norms together" - it has one layer, so no other norm confirms one.
+ */
+static void judge_drafter(sb_check *check)
+{
+    const sb_units *u = &check->self.units;
+    const sb_unit *first = NULL;
+    size_t norms = 0, alike = 0;
+    int shift = 0, narrowly;
+    double mean, first_mean = 0;
+    for (size_t i = 0; i < u->count; i++) {
+        const sb_unit *unit = &u->rows[i];
+        if (!unit->tensor || !unit->seen_count || !unit->seen->done ||
+            sb_norm_of(unit) == SB_NORM_none)
+            continue;
+        const int own = shift_of(check, unit, &mean, &narrowly);
+        if (!first) {
+            first = unit;
+            first_mean = mean;
+            shift = own;
+        }
+        norms++;
+        alike += own && own == shift;
+    }
+    if (norms && alike == norms)
+        sb_check_find(check, 45, SB_LEVEL_error, first->name,
+                      "the mean is %.4g, expected about 1, as of all %zu norms of the drafter: "
+                      "values are stored with an offset of %+d",
+                      first_mean, norms, shift);
+}
+
 void sb_check_conventions(sb_check *check)
 {
+    if (check->self.is_drafter) {
+        judge_drafter(check);
+        return;
+    }
     int none = none_is_positive(check);
     vote trunk = vote_of(check, SB_REGION_trunk), head = vote_of(check, SB_REGION_mtp);
     for (size_t i = 0; i < check->self.units.count; i++) {

@@ -150,7 +150,7 @@ void sb_check_coverage(sb_check *check)
     static const count none;
     count counts[2][CLASSES];
     int sides = sb_has_mtp(&check->self.units) ? 2 : 1;
-    if (!check->self.has_config)
+    if (!check->self.has_config || check->self.is_drafter) /* check 4 knows what a drafter needs */
         return;
     for (int class = 0; class < CLASSES; class ++)
         counts[0][class] = counts[1][class] = none;

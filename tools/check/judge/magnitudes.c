@@ -74,9 +74,12 @@ static int judge_elements(sb_check *check, const sb_unit *unit, double bound, do
 static void judge_norm(sb_check *check, const sb_unit *unit)
 {
     int linear = sb_norm_of(unit) == SB_NORM_linear;
-    double plus = linear ? 0 : 1;
+    int plain = linear || check->self.config.plain_norms || check->self.is_drafter;
+    double plus = plain ? 0 : 1;
     const sb_moments *m = &unit->seen->moments;
-    const char *op = linear ? "linear_attn.norm multiplies by w" : "the norm multiplies by 1 + w";
+    const char *op = linear  ? "linear_attn.norm multiplies by w"
+                     : plain ? "the norm multiplies by w"
+                             : "the norm multiplies by 1 + w";
     if (!m->count || judge_elements(check, unit, NORM_ELEMENT, plus, op))
         return;
     double square = (m->sum2 + 2 * plus * m->sum) / (double)m->count + plus;

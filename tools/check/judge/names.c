@@ -6,6 +6,7 @@
 #include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "tools/check/scan/group.h"
+#include "tools/check/judge/drafter.h"
 #include "tools/check/judge/structure.h"
 
 /* A guess at the intended name: static text, and the part of the name that it is about. */
@@ -172,6 +173,12 @@ static void explain(const sb_check *check, const sb_unit *unit, reason *why)
     if (unit->region == SB_REGION_vision) {
         why->key = "unknown in the vision tower";
         snprintf(why->text, sizeof why->text, "has no place in the vision tower");
+        return;
+    }
+    const char *drafters = sb_drafter_unknown(check, name);
+    if (drafters) {
+        why->key = drafters;
+        snprintf(why->text, sizeof why->text, "%s", drafters);
         return;
     }
     if (why_zeros(units, name, why) || why_prefix(units, name, why) ||

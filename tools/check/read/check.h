@@ -57,6 +57,7 @@ typedef void (*sb_check_progress)(void *ctx, const char *what, uint64_t done, ui
 typedef struct sb_check_options {
     const char *path;
     const char *against; /* NULL: no original */
+    const char *target;  /* for a drafter: the checkpoint that it drafts for; NULL: not known */
     /* "PATTERN=FOLDER": FOLDER replaces these modules of path before the checks */
     const char *const *overlays;
     size_t overlay_count;
@@ -79,6 +80,8 @@ typedef struct sb_side {
     sb_checkpoint *checkpoint;
     int has_config;
     int has_declared; /* the declaration could be read; declared is NULL if there is none */
+    int is_drafter;   /* the folder is an EAGLE-3 drafter; config is that of its layer */
+    sb_eagle3_config drafter;
     sb_config config;
     sb_declared *declared;
     sb_units units;
@@ -88,6 +91,7 @@ typedef struct sb_check {
     const sb_check_options *options;
     sb_side self, master; /* master.checkpoint is NULL without --against */
     sb_side stranger;     /* the folder of --against, if it is the original of another model */
+    sb_side target;       /* of options.target; never judged itself */
     sb_findings findings; /* sorted by check, then by unit, once all checks are made */
     uint64_t bytes_read;  /* number of payload bytes read, of both sides */
     uint64_t mark_mask;   /* V-13: only keys in which all these bits are 0 are kept */

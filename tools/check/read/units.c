@@ -8,6 +8,7 @@
 #include "ref/base/text.h"
 #include "ref/container/show.h"
 #include "ref/formats/format.h"
+#include "ref/model/eagle3_tensors.h"
 #include "ref/model/held.h"
 #include "ref/model/probe.h"
 #include "ref/model/take.h"
@@ -80,6 +81,29 @@ static sb_status expect(const sb_config *config, sb_units *u, sb_error *err)
     return SB_OK;
 }
 
+static sb_status add_drafters(void *ctx, const sb_eagle3_tensor *t, sb_error *err)
+{
+    sb_expected x = {.role = t->role,
+                     .layer = t->part == SB_EAGLE3_layer ? 0 : 1,
+                     .expert = SB_NO_EXPERT,
+                     .rank = t->rank,
+                     .shape = {t->shape[0], t->shape[1]}};
+    snprintf(x.name, sizeof x.name, "%s", t->name);
+    return add_expected(ctx, &x, err);
+}
+
+/* M-12: the tensors of a drafter, the optional ones too. */
+static sb_status expect_drafter(const sb_eagle3_config *drafter, const sb_checkpoint *checkpoint,
+                                sb_units *u, sb_error *err)
+{
+    collector c = {u, 0};
+    sb_status status =
+        sb_eagle3_each_tensor(drafter, sb_eagle3_layer_name(checkpoint), add_drafters, &c, err);
+    if (!status)
+        qsort(u->expected, u->expected_count, sizeof *u->expected, expected_order);
+    return status;
+}
+
 static int against_expected(const void *key, const void *row)
 {
     return strcmp(key, ((const sb_expected *)row)->name);
@@ -130,8 +154,8 @@ static sb_status add_unit(maker *m, const char *name, int is_layer, sb_unit **ou
         return no_memory(err);
     u->rows = grown;
     sb_unit *unit = &u->rows[u->count];
-    *unit =
-        (sb_unit){.region = region_of(name, u->prefix), .expected = expected_of(u, name, is_layer)};
+    *unit = (sb_unit){.region = u->is_drafter ? SB_REGION_trunk : region_of(name, u->prefix),
+                      .expected = expected_of(u, name, is_layer)};
     unit->found.container = SB_CONTAINER_COUNT;
     u->count++;
     unit->name = sb_strdup(name);
@@ -295,19 +319,20 @@ static sb_status make_members(const sb_checkpoint *checkpoint, sb_units *u, sb_e
 }
 
 sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config,
-                        const sb_declared *declared, int headers_only, const sb_units *only,
-                        sb_units *out, sb_error *err)
+                        const sb_eagle3_config *drafter, const sb_declared *declared,
+                        int headers_only, const sb_units *only, sb_units *out, sb_error *err)
 {
     maker m = {.checkpoint = checkpoint,
                .declared = declared,
                .headers_only = headers_only,
                .only = only,
                .units = out};
-    *out = (sb_units){.prefix = sb_text_prefix(checkpoint)};
+    *out = (sb_units){.prefix = drafter ? "" : sb_text_prefix(checkpoint),
+                      .is_drafter = drafter != NULL};
     m.used = sb_alloc(sb_checkpoint_count(checkpoint), 1);
     sb_status status = m.used ? SB_OK : no_memory(err);
     if (!status && config)
-        status = expect(config, out, err);
+        status = drafter ? expect_drafter(drafter, checkpoint, out, err) : expect(config, out, err);
     if (!status)
         status = make_rows(&m, err);
     if (!status)

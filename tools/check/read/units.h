@@ -5,6 +5,7 @@
 
 #include "ref/base/hash.h"
 #include "ref/model/declared.h"
+#include "ref/model/eagle3.h"
 #include "ref/model/layers.h"
 #include "ref/model/names.h"
 #include "tools/check/read/code_runs.h"
@@ -66,16 +67,19 @@ typedef struct sb_units {
      * name */
     sb_expected *expected;
     size_t expected_count;
-    /* "model.language_model.", "model.", "language_model.model."; "" if unknown */
+    /* "model.language_model.", "model.", "language_model.model."; "" if unknown, and for a drafter
+     */
     const char *prefix;
+    int is_drafter; /* all tensors belong to the region of the text model */
 } sb_units;
 
-/* config may be NULL. Zero points whose version the tensors do not determine are read as declared.
- * With headers_only the zero points are not looked at. With `only`, makes only those of its units
- * that are chosen. */
+/* config may be NULL. drafter: NULL for a model; else only the tensors of this drafter are
+ * expected, or nothing if config is NULL. Zero points whose version the tensors do not determine
+ * are read as declared. With headers_only the zero points are not looked at. With `only`, makes
+ * only those of its units that are chosen. */
 sb_status sb_units_make(const sb_checkpoint *checkpoint, const sb_config *config,
-                        const sb_declared *declared, int headers_only, const sb_units *only,
-                        sb_units *out, sb_error *err);
+                        const sb_eagle3_config *drafter, const sb_declared *declared,
+                        int headers_only, const sb_units *only, sb_units *out, sb_error *err);
 void sb_units_free(sb_units *units);
 
 uint64_t sb_unit_bytes(const sb_unit *unit); /* of all its tensors */

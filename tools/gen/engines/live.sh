@@ -92,6 +92,14 @@ if [ -x "$build/venv-speculators/bin/python" ]; then
     status=$?
     report $status "speculators: what 24 drafters compute"
     [ $status -eq 0 ] || tail -n 5 "$work/eagle3.log"
+    # the same drafters are sound: no WARN and no ERROR
+    sound=0 drafters=0
+    for config in "$work"/eagle3/*/config.json; do
+        drafters=$((drafters + 1))
+        "$build/samebit" check "$(dirname "$config")" -q >>"$work/eagle3.log" 2>&1 && sound=$((sound + 1))
+    done
+    ! grep -E ': [0-9]+ FATAL, [0-9]+ ERROR, [1-9][0-9]* WARN' "$work/eagle3.log" && [ $drafters -ge 24 ] && [ $sound = $drafters ]
+    report $? "samebit check has no alarm for $drafters drafters of speculators"
     # The other way round: speculators loads the same kinds as samebit make writes them.
     rm -rf "$work/eagle3-made"
     BUILD=$build "$build/venv-speculators/bin/python" tools/gen/engines/eagle3.py "$work/eagle3-made" made >"$work/eagle3.log" 2>&1 &&

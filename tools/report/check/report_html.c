@@ -98,7 +98,9 @@ static void print_facts(FILE *out, const sb_report *r)
             r->found, r->nothing, r->skipped);
     sb_page_fact_end(out);
     sb_page_fact(out, "MTP head");
-    if (r->mtp)
+    if (r->check->self.is_drafter)
+        fputs("none: the folder is an EAGLE-3 drafter", out);
+    else if (r->mtp)
         sb_page_chip(out, sb_report_mtp_tone(r->mtp->verdict),
                      sb_mtp_verdict_name(r->mtp->verdict));
     else
@@ -117,7 +119,9 @@ static void print_subject(FILE *out, const sb_report *r)
 {
     const sb_check *c = r->check;
     sb_page_list(out);
-    sb_page_item(out, "checkpoint", r->path);
+    sb_page_item(out, c->self.is_drafter ? "drafter" : "checkpoint", r->path);
+    if (c->target.checkpoint)
+        sb_page_item(out, "target", sb_checkpoint_path(c->target.checkpoint));
     if (r->against)
         sb_page_item(out, c->stranger.checkpoint ? "not its original" : "against", r->against);
     for (size_t i = 0; i < c->options->overlay_count; i++)
@@ -345,6 +349,8 @@ static int print_page(FILE *out, const void *ctx)
     print_unlooked(out, r);
     sb_page_again(out, r->arguments, r->argument_count);
     sb_page_item(out, "checkpoint", r->path);
+    if (r->check->target.checkpoint)
+        sb_page_item(out, "target", sb_checkpoint_path(r->check->target.checkpoint));
     if (r->against)
         sb_page_item(out, "original", r->against);
     sb_page_again_end(out);

@@ -232,6 +232,10 @@ json_t *sb_report_json(const sb_report *r, json_t *document)
     put(document, "against",
         c->master.checkpoint || c->stranger.checkpoint ? original_json(r, &failed) : json_null(),
         &failed);
+    put(document, "target",
+        c->target.checkpoint ? sb_report_string(sb_checkpoint_path(c->target.checkpoint))
+                             : json_null(),
+        &failed);
     const char *unseen = sb_report_unseen(r);
     put(document, "unseen", unseen ? json_string(unseen) : json_null(), &failed);
     put(document, "verdict", json_string(sb_check_verdict_name(r->verdict)), &failed);

@@ -86,9 +86,16 @@ static const struct {
  * finding names the checks that lose only a part (check.c). */
 const char *sb_lacks_for(const sb_check *check, unsigned number)
 {
-    static const unsigned asking[] = {3, 5, 6, 10, 50};
+    static const unsigned asking[] = {3, 5, 6, 10, 50}, drafters[] = {57, 58, 60};
+    if (check->self.is_drafter && number == 60 && !check->target.checkpoint)
+        return "needs a target: samebit check CKPT --drafter DIR";
     for (size_t i = 0; !check->self.has_config && i < sizeof asking / sizeof *asking; i++)
         if (asking[i] == number)
+            return "needs a configuration that can be read";
+    for (size_t i = 0; check->self.is_drafter && !check->self.has_config &&
+                       i < sizeof drafters / sizeof *drafters;
+         i++)
+        if (drafters[i] == number)
             return "needs a configuration that can be read";
     return NULL;
 }
@@ -113,8 +120,24 @@ static int has_kind(const sb_check *check, size_t k, int chosen)
     return 0;
 }
 
+/* Checks of what no drafter has; and, with `drafters`, of what only drafters have. */
+static int is_listed(unsigned number, int drafters)
+{
+    static const unsigned models[] = {5, 6, 10, 46}, own[] = {56, 57, 58, 59, 60};
+    const unsigned *list = drafters ? own : models;
+    const size_t n = drafters ? sizeof own / sizeof *own : sizeof models / sizeof *models;
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == number)
+            return 1;
+    return 0;
+}
+
 const char *sb_nothing_for(const sb_check *check, unsigned number)
 {
+    if (!check->self.is_drafter && is_listed(number, 1))
+        return "the folder is not a drafter";
+    if (check->self.is_drafter && is_listed(number, 0))
+        return "the folder is a drafter";
     if (number == SB_CHECK_NUMBER_51 && !check->side_files)
         return "there is no tokenizer, and there are no generation settings";
     /* V-152: "Without any hash the check has nothing to look at" */

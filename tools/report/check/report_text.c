@@ -83,6 +83,10 @@ static void print_head(const printer *p)
             sb_check_verdict_name(p->report->verdict), SB_SHOW(p->report->path),
             sb_checkpoint_count(c->self.checkpoint), sb_checkpoint_bytes(c->self.checkpoint),
             sb_checkpoint_shards(c->self.checkpoint), c->self.units.member_count);
+    if (c->target.checkpoint)
+        fprintf(p->out, "a drafter for %s: %u layers, %zu tensors\n",
+                SB_SHOW(sb_checkpoint_path(c->target.checkpoint)),
+                (unsigned)c->target.config.layers, sb_checkpoint_count(c->target.checkpoint));
     for (size_t i = 0; i < c->options->overlay_count; i++)
         fprintf(p->out, "with %s laid over\n", SB_SHOW(c->options->overlays[i]));
     const sb_checkpoint *other =
