@@ -74,10 +74,11 @@ static sb_status check_finite(const sb_call *call, const char *name, const float
     size_t i = 0;
     while (sb_is_finite_f32(data[i]))
         i++;
+    const uint64_t ahead = call->tree ? call->tree->depth[i / cols] : i / cols;
     return sb_fail(call->err, SB_ERR_NUMERIC,
                    "%s: row %zu (position %llu), column %zu is %s (bits %08x); expected a "
                    "finite value",
-                   name, i / cols, (unsigned long long)(call->position + i / cols), i % cols,
+                   name, i / cols, (unsigned long long)(call->position + ahead), i % cols,
                    data[i] != data[i] ? "NaN" : "infinite", (unsigned)sb_bits_f32(data[i]));
 }
 

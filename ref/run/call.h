@@ -12,6 +12,7 @@
 #include "ref/run/scratch.h"
 #include "ref/run/states.h"
 #include "ref/run/tap.h"
+#include "ref/run/tree.h"
 #include "ref/state/trail.h"
 
 /* One call of `rows` tokens on one sequence. */
@@ -32,9 +33,10 @@ typedef struct sb_call {
     uint64_t position; /* position of row 0; in the MTP layer, the number of the entry of row 0 */
     sb_scratch *s;
     size_t rows;
-    uint32_t layer;   /* the current layer; tap names begin with it */
-    uint32_t drafter; /* not 0: the call of a drafter, and its layer's number for hooks */
-    sb_status status; /* the first error */
+    const sb_tree *tree; /* NULL: each row follows the row before it; needs `trail` */
+    uint32_t layer;      /* the current layer; tap names begin with it */
+    uint32_t drafter;    /* not 0: the call of a drafter, and its layer's number for hooks */
+    sb_status status;    /* the first error */
     sb_error *err;
 } sb_call;
 

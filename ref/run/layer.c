@@ -37,11 +37,60 @@ static void rmsnorm(sb_call *call, const char *tap, const sb_matrix *weight, con
 
 /* --- linear attention: y to out --------------------------------------------------------------- */
 
-static void delta_rule(sb_call *call, int chunks, const sb_delta_rule_args *args)
+/* S-16: "in a layer of linear attention a row begins with the states that its parent leaves": the
+ * slot of the trail for the state before row t. */
+static size_t slot_before(const sb_tree *tree, size_t t)
 {
-    const sb_value made[] = {
-        {"linear_attn.core_out", args->out, sb_config_value_width(&call->model->config)}, {0}};
-    sb_run_op(call, chunks ? SB_OP_delta_rule_chunk : SB_OP_delta_rule, args, NULL, made);
+    return t ? tree->parent[t] + 1 : 0;
+}
+
+static void conv(sb_call *call, const sb_conv_args *all, size_t channels)
+{
+    static const char tap[] = "linear_attn.conv";
+    const sb_value made[] = {{tap, all->out, channels}, {0}};
+    const size_t state = sb_state_conv_size(&call->model->config);
+    if (!call->tree) {
+        sb_run_op(call, SB_OP_conv, all, NULL, made);
+        return;
+    }
+    for (size_t t = 0; t < call->rows && !call->status; t++) {
+        sb_conv_args one = *all;
+        memcpy(one.state, sb_trail_conv(call->trail, call->layer, slot_before(call->tree, t)),
+               state * sizeof *one.state);
+        one.in += t * channels;
+        one.out += t * channels;
+        one.rows = 1;
+        one.trail = sb_trail_conv(call->trail, call->layer, t + 1);
+        sb_run_op(call, SB_OP_conv, &one, &(const sb_at){t, 0}, SB_MADE({.tap = tap}));
+    }
+    sb_run_tap(call, tap, all->out, call->rows, channels);
+}
+
+static void delta_rule(sb_call *call, int chunks, const sb_delta_rule_args *all)
+{
+    static const char tap[] = "linear_attn.core_out";
+    const size_t width = sb_config_value_width(&call->model->config);
+    const size_t state = sb_state_recurrent_size(&call->model->config);
+    const sb_value made[] = {{tap, all->out, width}, {0}};
+    if (!call->tree) {
+        sb_run_op(call, chunks ? SB_OP_delta_rule_chunk : SB_OP_delta_rule, all, NULL, made);
+        return;
+    }
+    for (size_t t = 0; t < call->rows && !call->status; t++) {
+        sb_delta_rule_args one = *all;
+        memcpy(one.state, sb_trail_recurrent(call->trail, call->layer, slot_before(call->tree, t)),
+               state * sizeof *one.state);
+        one.q += t * one.k_heads * one.dk;
+        one.k += t * one.k_heads * one.dk;
+        one.v += t * one.v_stride;
+        one.g += t * one.v_heads;
+        one.beta += t * one.v_heads;
+        one.out += t * width;
+        one.rows = 1;
+        one.trail = sb_trail_recurrent(call->trail, call->layer, t + 1);
+        sb_run_op(call, SB_OP_delta_rule, &one, &(const sb_at){t, 0}, SB_MADE({.tap = tap}));
+    }
+    sb_run_tap(call, tap, all->out, call->rows, width);
 }
 
 static void linear_attention(sb_call *call, const sb_layer *layer)
@@ -59,10 +108,15 @@ static void linear_attention(sb_call *call, const sb_layer *layer)
     linear(call, "linear_attn.in_proj_z", W(in_proj_z), s->y, s->z);
     linear(call, "linear_attn.in_proj_b", W(in_proj_b), s->y, s->b);
     linear(call, "linear_attn.in_proj_a", W(in_proj_a), s->y, s->a);
-    SB_RUN(call, conv, SB_MADE({"linear_attn.conv", s->conv, C}), .in = s->qkv, .weight = W(conv1d),
-           .rows = T, .state = state->conv,
-           .trail = trail ? sb_trail_conv(trail, call->layer, 1) : NULL, .form = form,
-           .out = s->conv);
+    conv(call,
+         &(const sb_conv_args){.in = s->qkv,
+                               .weight = W(conv1d),
+                               .rows = T,
+                               .state = state->conv,
+                               .trail = trail ? sb_trail_conv(trail, call->layer, 1) : NULL,
+                               .form = form,
+                               .out = s->conv},
+         C);
     SB_RUN(call, gates, SB_MADE({"linear_attn.g", s->g, nV}, {"linear_attn.beta", s->beta, nV}),
            .a = s->a, .b = s->b, .a_log = W(A_log), .dt_bias = W(dt_bias), .rows = T, .heads = nV,
            .form = form, .g = s->g, .beta = s->beta);
@@ -125,6 +179,42 @@ static void norm_heads(sb_call *call, const char *tap, const sb_matrix *weight, 
         memcpy(out, in, call->rows * heads * hd * sizeof *out);
 }
 
+/* S-16: "a row sees the positions before the round, the rows on the path to it, and itself", "at
+ * the position of the token and its depth". The keys and values of all rows stand in the cache, one
+ * after the other. For each row, those on its path are laid side by side, so that the op sees what
+ * it would see if this path had been fed alone. Afterwards all rows stand where they stood. */
+static void attend(sb_call *call, const sb_attention_args *all, float *keys, float *values)
+{
+    static const char tap[] = "self_attn.core_out";
+    const size_t row = all->kv_heads * all->hd, width = all->heads * all->hd;
+    const sb_value made[] = {{tap, all->out, width}, {0}};
+    const sb_tree *tree = call->tree;
+    sb_scratch *s = call->s;
+    if (!tree) {
+        sb_run_op(call, SB_OP_attention, all, NULL, made);
+        return;
+    }
+    if (call->status)
+        return;
+    memcpy(s->key, keys, call->rows * row * sizeof *keys);
+    memcpy(s->value, values, call->rows * row * sizeof *values);
+    for (size_t t = 0; t < call->rows && !call->status; t++) {
+        sb_attention_args one = *all;
+        for (size_t on = t, at = tree->depth[t] + 1; at-- > 0; on = tree->parent[on]) {
+            memcpy(keys + at * row, s->key + on * row, row * sizeof *keys);
+            memcpy(values + at * row, s->value + on * row, row * sizeof *values);
+        }
+        one.q += t * width;
+        one.out += t * width;
+        one.first += tree->depth[t];
+        one.rows = 1;
+        sb_run_op(call, SB_OP_attention, &one, &(const sb_at){t, 0}, SB_MADE({.tap = tap}));
+    }
+    memcpy(keys, s->key, call->rows * row * sizeof *keys);
+    memcpy(values, s->value, call->rows * row * sizeof *values);
+    sb_run_tap(call, tap, all->out, call->rows, width);
+}
+
 void sb_run_attention(sb_call *call, const sb_layer *layer, const float *in)
 {
     const sb_config *c = &call->model->config;
@@ -148,11 +238,19 @@ void sb_run_attention(sb_call *call, const sb_layer *layer, const float *in)
     norm_heads(call, "self_attn.k_norm", W(k_norm), s->key, c->kv_heads, keys);
     rope(call, "self_attn.k_rope", c->kv_heads, keys);
     store(call, layer, keys, values);
-    SB_RUN(call, attention, SB_MADE({"self_attn.core_out", s->attended, Qd}), .q = s->query_normed,
-           .keys = state->keys, .values = state->values, .rows = T, .first = first,
-           .heads = c->heads, .kv_heads = c->kv_heads, .hd = hd,
-           .key_scale = sb_kv_scale(call->knobs, layer->k_scale),
-           .value_scale = sb_kv_scale(call->knobs, layer->v_scale), .out = s->attended);
+    attend(call,
+           &(const sb_attention_args){.q = s->query_normed,
+                                      .keys = state->keys,
+                                      .values = state->values,
+                                      .rows = T,
+                                      .first = first,
+                                      .heads = c->heads,
+                                      .kv_heads = c->kv_heads,
+                                      .hd = hd,
+                                      .key_scale = sb_kv_scale(call->knobs, layer->k_scale),
+                                      .value_scale = sb_kv_scale(call->knobs, layer->v_scale),
+                                      .out = s->attended},
+           keys, values);
     if (gated)
         SB_RUN(call, attn_gate, SB_MADE({"self_attn.gated", s->attended, Qd}), .in = s->attended,
                .gate = s->gate, .count = T * Qd, .out = s->attended);

@@ -11,8 +11,8 @@ struct sb_rounds {
     sb_round_options options;
     sb_sampling sampling;
     sb_drawer *drawer;
-    size_t V;
-    float *logits; /* (SB_MAX_DRAFTS + 1, V) logits of the target's rows */
+    size_t V, room;
+    float *logits; /* (room, V) logits of the target's rows */
     float *drafts; /* (SB_MAX_DRAFTS, V) logits of the head; or probabilities of given drafts */
     int given;     /* 1: the head did not make the drafts of the last round */
     sb_eagle3_drafts *drafter; /* NULL: there is none */
@@ -28,7 +28,8 @@ sb_status sb_rounds_new(sb_session *session, const sb_round_options *options, sb
     r->V = sb_session_model(session)->config.vocab_size;
     r->options = options ? *options : (sb_round_options){.acceptance = SB_ACCEPT_match};
     r->sampling = options && options->sampling ? *options->sampling : (sb_sampling){.top_p = 1};
-    r->logits = sb_alloc((SB_MAX_DRAFTS + 1) * r->V, sizeof *r->logits);
+    r->room = SB_MAX_DRAFTS + 1;
+    r->logits = sb_alloc(r->room * r->V, sizeof *r->logits);
     r->drafts = sb_alloc(SB_MAX_DRAFTS * r->V, sizeof *r->drafts);
     sb_status status = r->logits && r->drafts
                            ? SB_OK
@@ -85,8 +86,77 @@ static int is_residual(const sb_rounds *r)
     return r->options.acceptance == SB_ACCEPT_residual && r->sampling.temperature != 0;
 }
 
+/* --- trees ------------------------------------------------------------------------------------ */
+
+/* S-16: "stand in the order of their depth, each after its parent", "No two drafts with the same
+ * parent are the same token" */
+static sb_status check_node(const uint32_t *drafts, const int *parents, size_t i,
+                            const size_t *depth, sb_error *err)
+{
+    if (parents[i] < -1 || parents[i] >= (int)i)
+        return sb_fail(err, SB_ERR_USAGE,
+                       "draft %zu has the parent %d; expected -1 or a draft before it", i,
+                       parents[i]);
+    const size_t own = parents[i] < 0 ? 1 : depth[parents[i]] + 1;
+    if (i && own < depth[i - 1])
+        return sb_fail(err, SB_ERR_USAGE,
+                       "draft %zu has the depth %zu, and the draft before it %zu; expected drafts "
+                       "in the order of their depth",
+                       i, own, depth[i - 1]);
+    for (size_t k = 0; k < i; k++)
+        if (parents[k] == parents[i] && drafts[k] == drafts[i])
+            return sb_fail(err, SB_ERR_USAGE,
+                           "drafts %zu and %zu follow the same parent with the same token %u", k, i,
+                           (unsigned)drafts[i]);
+    return SB_OK;
+}
+
+sb_status sb_tree_depth(const uint32_t *drafts, const int *parents, size_t n, size_t *depth,
+                        sb_error *err)
+{
+    size_t depths[SB_MAX_TREE];
+    if (n > SB_MAX_TREE)
+        return sb_fail(err, SB_ERR_USAGE, "a tree has %zu drafts; expected at most %d", n,
+                       SB_MAX_TREE);
+    for (size_t i = 0; i < n; i++) {
+        sb_status status = check_node(drafts, parents, i, depths, err);
+        if (status)
+            return status;
+        depths[i] = parents[i] < 0 ? 1 : depths[parents[i]] + 1;
+        if (depths[i] > SB_MAX_DRAFTS)
+            return sb_fail(err, SB_ERR_USAGE, "draft %zu has the depth %zu; expected at most %d", i,
+                           depths[i], SB_MAX_DRAFTS);
+    }
+    *depth = n ? depths[n - 1] : 0;
+    return SB_OK;
+}
+
+/* True if every draft follows the one before it: then the round has no tree. */
+static int is_chain(const sb_round_ask *ask)
+{
+    for (size_t i = 0; ask->parents && i < ask->drafts; i++)
+        if (ask->parents[i] != (int)i - 1)
+            return 0;
+    return 1;
+}
+
+static sb_status check_tree(const sb_rounds *r, const sb_round_ask *ask, sb_error *err)
+{
+    size_t depth;
+    if (!ask->given || ask->forced >= 0)
+        return sb_fail(err, SB_ERR_USAGE, "a tree needs given drafts, and no forced acceptance");
+    if (is_residual(r)) /* P-16: "Mode residual has no rule for a tree" */
+        return sb_fail(err, SB_ERR_UNSUPPORTED,
+                       "residual acceptance has no rule for a tree of drafts; expected match");
+    return sb_tree_depth(ask->given, ask->parents, ask->drafts, &depth, err);
+}
+
+/* --- rounds ----------------------------------------------------------------------------------- */
+
 static sb_status check_ask(const sb_rounds *r, const sb_round_ask *ask, sb_error *err)
 {
+    if (!is_chain(ask))
+        return check_tree(r, ask, err);
     if (ask->drafts > SB_MAX_DRAFTS)
         return sb_fail(err, SB_ERR_USAGE, "a round has %zu drafts; expected at most %d",
                        ask->drafts, SB_MAX_DRAFTS);
@@ -159,13 +229,13 @@ static sb_status propose(sb_rounds *r, const sb_round_ask *ask, sb_round *round,
     sb_status status = SB_OK;
     sb_session_forget_drafts(r->session);
     for (size_t j = 0; j < ask->drafts && !status; j++) {
-        float *logits = r->drafts + j * r->V;
         if (ask->given) {
             round->drafts[j] = ask->given[j];
             if (is_residual(r))
-                spread_odds(r, &ask->odds[j], logits);
+                spread_odds(r, &ask->odds[j], r->drafts + j * r->V);
             continue;
         }
+        float *logits = r->drafts + j * r->V;
         status = sb_session_draft(r->session, token, logits, err);
         if (status)
             break;
@@ -183,10 +253,15 @@ static sb_status propose(sb_rounds *r, const sb_round_ask *ask, sb_round *round,
 /* S-9: "feeds them in one call of k + 1 rows" */
 static sb_status verify(sb_rounds *r, const sb_round_ask *ask, const sb_round *round, sb_error *err)
 {
-    uint32_t tokens[SB_MAX_DRAFTS + 1] = {ask->token};
+    uint32_t tokens[SB_MAX_TREE + 1] = {ask->token}, parents[SB_MAX_TREE + 1] = {0};
+    const size_t rows = round->drafted + 1;
     for (size_t j = 0; j < round->drafted; j++)
         tokens[j + 1] = round->drafts[j];
-    return sb_session_verify(r->session, tokens, round->drafted + 1, r->options.rollback, err);
+    if (!round->tree)
+        return sb_session_verify(r->session, tokens, rows, r->options.rollback, err);
+    for (size_t j = 0; j < round->drafted; j++)
+        parents[j + 1] = (uint32_t)(round->parents[j] + 1);
+    return sb_session_verify_tree(r->session, tokens, parents, rows, r->options.rollback, err);
 }
 
 /* S-9: "accepts drafts from the first on, as long as each is the token that the row before it
@@ -217,6 +292,42 @@ static sb_status judge_drafts(sb_rounds *r, const sb_round_ask *ask, sb_round *r
     return status;
 }
 
+/* The draft of a tree that follows the row and is the token that it gives; `drafted`: none. */
+static size_t next_on_path(const sb_round *round, size_t row)
+{
+    size_t i = 0;
+    while (i < round->drafted &&
+           !(round->parents[i] + 1 == (int)row && round->drafts[i] == round->chosen[row]))
+        i++;
+    return i;
+}
+
+/* S-16: "from the token on, the draft that follows the last accepted row and is the token that this
+ * row gives is accepted, as long as there is one" */
+static sb_status judge_tree(sb_rounds *r, sb_round *round, sb_error *err)
+{
+    size_t depth[SB_MAX_TREE + 1] = {0};
+    sb_status status = SB_OK;
+    for (size_t row = 0; row <= round->drafted && !status; row++) {
+        status = sb_session_logits(r->session, row, r->logits + row * r->V, err);
+        depth[row] = row ? depth[round->parents[row - 1] + 1] + 1 : 0;
+        if (!status)
+            status =
+                sb_draw_tokens(r->drawer, logits_from(r, row), 1, round->position + 1 + depth[row],
+                               SB_DRAW_token, &round->chosen[row], err);
+    }
+    if (status)
+        return status;
+    for (size_t i = next_on_path(round, 0); i < round->drafted; i = next_on_path(round, i + 1))
+        round->path[round->accepted++] = i;
+    return SB_OK;
+}
+
+size_t sb_round_row(const sb_round *round, size_t i)
+{
+    return round->tree && i ? round->path[i - 1] + 1 : i;
+}
+
 /* S-9: "emits the accepted drafts and the token of the row after them (the correction, or the
  * bonus token if all k were accepted)" */
 static void emit(const sb_round_ask *ask, sb_round *round)
@@ -225,7 +336,37 @@ static void emit(const sb_round_ask *ask, sb_round *round)
     if (ask->limit && round->emitted > ask->limit)
         round->emitted = ask->limit;
     for (size_t i = 0; i < round->emitted; i++)
-        round->tokens[i] = i < round->accepted ? round->drafts[i] : round->chosen[i];
+        round->tokens[i] = i < round->accepted ? round->drafts[sb_round_row(round, i + 1) - 1]
+                                               : round->chosen[sb_round_row(round, i)];
+}
+
+/* Keeps the first `kept` rows on the accepted path. */
+static sb_status keep(sb_rounds *r, const sb_round *round, size_t kept, sb_error *err)
+{
+    size_t path[SB_MAX_DRAFTS + 1];
+    for (size_t i = 0; i < kept; i++)
+        path[i] = sb_round_row(round, i);
+    return round->tree ? sb_session_keep_path(r->session, path, kept, err)
+                       : sb_session_keep(r->session, kept, err);
+}
+
+/* Makes room for the logits of all rows of a tree. */
+static sb_status begin_tree(sb_rounds *r, const sb_round_ask *ask, sb_round *round, sb_error *err)
+{
+    const size_t rows = ask->drafts + 1;
+    round->depth = ask->drafts;
+    round->tree = !is_chain(ask);
+    if (!round->tree)
+        return SB_OK;
+    memcpy(round->parents, ask->parents, ask->drafts * sizeof *ask->parents);
+    if (rows > r->room) {
+        float *more = sb_realloc(r->logits, rows * r->V, sizeof *more);
+        if (!more)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for logits of %zu rows", rows);
+        r->logits = more;
+        r->room = rows;
+    }
+    return sb_tree_depth(ask->given, ask->parents, ask->drafts, &round->depth, err);
 }
 
 /* The entries of the tokens that the round has fed and kept. */
@@ -246,19 +387,21 @@ sb_status sb_rounds_next(sb_rounds *r, const sb_round_ask *ask, sb_round *out, s
                       .drafted = ask->drafts,
                       .forced = ask->forced >= 0};
     r->given = ask->given || r->drafter;
-    status = r->drafter && !ask->given ? propose_by_drafter(r, ask, out, err)
-                                       : propose(r, ask, out, err);
+    status = begin_tree(r, ask, out, err);
+    if (!status)
+        status = r->drafter && !ask->given ? propose_by_drafter(r, ask, out, err)
+                                           : propose(r, ask, out, err);
     if (!status)
         status = verify(r, ask, out, err);
     if (status) /* either nothing was fed, or the session refuses further calls (S-4) */
         return status;
-    status = judge_drafts(r, ask, out, err);
+    status = out->tree ? judge_tree(r, out, err) : judge_drafts(r, ask, out, err);
     if (status) { /* undoes the rows that were fed, but not judged */
-        (void)sb_session_keep(r->session, 0, NULL);
+        (void)keep(r, out, 0, NULL);
         return status;
     }
     emit(ask, out);
     /* S-9: "keeps the first row and the rows of all emitted tokens but the last" */
-    status = sb_session_keep(r->session, out->emitted, err);
+    status = keep(r, out, out->emitted, err);
     return status ? status : follow(r, ask, out, err);
 }

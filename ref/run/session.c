@@ -33,7 +33,9 @@ struct sb_session {
     sb_trail trail;   /* trail of the last verify */
     uint32_t *replay; /* (trail.rows) its tokens */
     sb_rollback rollback;
-    size_t reach; /* rows after trail slot 0 whose states can still be copied */
+    size_t reach;             /* rows after trail slot 0 whose states can still be copied */
+    uint32_t *parent, *depth; /* (trail.rows) of a tree */
+    int tree;                 /* the rows of a tree wait for sb_session_keep_path */
 };
 
 static sb_status begin_resident(sb_session *s, int mtp, sb_error *err)
@@ -92,6 +94,8 @@ void sb_session_free(sb_session *session)
     sb_scratch_free(&session->head);
     sb_trail_free(&session->trail);
     free(session->replay);
+    free(session->parent);
+    free(session->depth);
     free(session->kept_states);
     free(session);
 }
@@ -105,6 +109,8 @@ static sb_status check_tokens(const sb_session *s, const uint32_t *tokens, size_
     uint64_t position = s->state->position + ahead;
     if (s->failed)
         return sb_fail(err, SB_ERR_USAGE, "the session failed earlier and has not been reset");
+    if (s->tree)
+        return sb_fail(err, SB_ERR_USAGE, "the rows of a tree have not been kept or undone yet");
     if (n == 0)
         return sb_fail(err, SB_ERR_USAGE, "a call needs at least one token");
     if (n > SB_POSITION_LIMIT || position > SB_POSITION_LIMIT - n)
@@ -280,8 +286,10 @@ static sb_status run_call(sb_session *s, const uint32_t *tokens, size_t n, sb_er
     if (status)
         return status;
     sb_call call = begin(s, s->state->position, n, err);
+    const sb_tree tree = {s->parent, s->depth};
+    call.tree = s->tree ? &tree : NULL;
     status = sb_run_trunk(&call, tokens);
-    if (!status && s->state->has_mtp)
+    if (!status && s->state->has_mtp && !s->tree) /* the entries of a tree follow its kept path */
         status = prime(s, tokens, n, err);
     if (status)
         return status;
@@ -331,12 +339,14 @@ sb_status sb_session_verify(sb_session *s, const uint32_t *tokens, size_t n, sb_
     return status;
 }
 
-static sb_status check_kept(const sb_session *s, size_t kept, sb_error *err)
+static sb_status check_kept(const sb_session *s, int tree, size_t kept, sb_error *err)
 {
     if (s->failed)
         return sb_fail(err, SB_ERR_USAGE, "the session failed earlier and has not been reset");
     if (!s->trail.rows)
         return sb_fail(err, SB_ERR_USAGE, "the last call was not a verify, or was already cut");
+    if (s->tree != tree)
+        return sb_fail(err, SB_ERR_USAGE, "the last call %s a tree", s->tree ? "was" : "was not");
     if (kept > s->trail.rows)
         return sb_fail(err, SB_ERR_USAGE, "cannot keep %zu rows of a call of %zu", kept,
                        s->trail.rows);
@@ -362,7 +372,7 @@ static sb_status keep_resident(sb_session *s, size_t rows, size_t kept, sb_error
  * rows would have left" */
 sb_status sb_session_keep(sb_session *s, size_t kept, sb_error *err)
 {
-    sb_status status = check_kept(s, kept, err);
+    sb_status status = check_kept(s, 0, kept, err);
     if (status)
         return status;
     size_t rows = s->trail.rows;
@@ -380,6 +390,130 @@ sb_status sb_session_keep(sb_session *s, size_t kept, sb_error *err)
         return SB_OK;
     s->kind = rows == 1 && s->state->position ? SB_CALL_decode : SB_CALL_verify;
     return run_call(s, s->replay, kept, err);
+}
+
+/* --- trees of drafts (S-16) -------------------------------------------------------------------- */
+
+static int has_linear_attention(const sb_config *c)
+{
+    for (uint32_t i = 0; i < c->layers; i++)
+        if (!c->layer_is_full[i])
+            return 1;
+    return 0;
+}
+
+/* Copies the tokens and parents of a tree, and finds its depths. */
+static sb_status take_tree(sb_session *s, const uint32_t *tokens, const uint32_t *parents, size_t n,
+                           sb_error *err)
+{
+    uint32_t **const arrays[] = {&s->replay, &s->parent, &s->depth};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        uint32_t *more = sb_realloc(*arrays[i], n, sizeof *more);
+        if (!more)
+            return sb_fail(err, SB_ERR_MEMORY, "out of memory for %zu tokens", n);
+        *arrays[i] = more;
+    }
+    memcpy(s->replay, tokens, n * sizeof *tokens);
+    s->parent[0] = s->depth[0] = 0;
+    for (size_t t = 1; t < n; t++) {
+        if (parents[t] >= t)
+            return sb_fail(err, SB_ERR_USAGE,
+                           "row %zu of a tree follows row %u; expected a row before it", t,
+                           (unsigned)parents[t]);
+        s->parent[t] = parents[t];
+        s->depth[t] = s->depth[parents[t]] + 1;
+    }
+    return SB_OK;
+}
+
+sb_status sb_session_verify_tree(sb_session *s, const uint32_t *tokens, const uint32_t *parents,
+                                 size_t n, sb_rollback rollback, sb_error *err)
+{
+    sb_status status = check_tokens(s, tokens, n, 0, err);
+    if (status)
+        return status;
+    if (s->resident)
+        return sb_fail(err, SB_ERR_UNSUPPORTED, "a resident sequence has no trees of drafts");
+    if (has_linear_attention(&s->model->config) && !sb_knobs_split_anywhere(&s->knobs))
+        return sb_fail(err, SB_ERR_UNSUPPORTED,
+                       "a tree of drafts needs knobs under which a sequence can be fed in any "
+                       "parts (S-3), because a branch begins with the state of its parent");
+    status = take_tree(s, tokens, parents, n, err);
+    s->rollback = rollback;
+    s->kind = SB_CALL_verify;
+    s->reach = 0;
+    if (!status)
+        status = sb_trail_begin(&s->trail, s->state, n, 1, err);
+    if (status)
+        return status;
+    s->tree = 1;
+    status = run_call(s, tokens, n, err);
+    s->tree = !status;
+    return status;
+}
+
+/* Moves row from[i] of an array to row i; from[i] is not below i. */
+static void gather(float *rows, const size_t *from, size_t count, size_t width)
+{
+    for (size_t i = 0; i < count; i++)
+        if (from[i] != i)
+            memcpy(rows + i * width, rows + from[i] * width, width * sizeof *rows);
+}
+
+/* S-16: "The state after the round is the one that the kept rows alone would have left". The state
+ * is the one before the round, and keys and values of all rows stand behind it. */
+static sb_status keep_rows(sb_session *s, const size_t *path, size_t kept, sb_error *err)
+{
+    const sb_config *c = &s->model->config;
+    const size_t row = sb_state_kv_row(c), at = (size_t)s->state->position * row;
+    for (uint32_t i = 0; i < c->layers; i++) {
+        sb_layer_state *layer = &s->state->layers[i];
+        if (sb_state_is_full(s->state, i)) {
+            gather(layer->keys + at, path, kept, row);
+            gather(layer->values + at, path, kept, row);
+            continue;
+        }
+        memcpy(layer->conv, sb_trail_conv(&s->trail, i, path[kept - 1] + 1),
+               sb_state_conv_size(c) * sizeof(float));
+        memcpy(layer->recurrent, sb_trail_recurrent(&s->trail, i, path[kept - 1] + 1),
+               sb_state_recurrent_size(c) * sizeof(float));
+    }
+    gather(s->scratch.x, path, kept, c->hidden_size);
+    gather(s->scratch.hidden, path, kept, c->hidden_size);
+    if (s->states.count)
+        gather(s->kept_states, path, kept, s->states.count * c->hidden_size);
+    s->failed = 1; /* until the entries are made */
+    sb_status status = s->state->has_mtp ? prime(s, s->replay, kept, err) : SB_OK;
+    if (status)
+        return status;
+    s->failed = 0;
+    s->state->position += kept;
+    s->rows = kept;
+    return SB_OK;
+}
+
+sb_status sb_session_keep_path(sb_session *s, const size_t *path, size_t kept, sb_error *err)
+{
+    sb_status status = check_kept(s, 1, kept, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < kept; i++)
+        if (path[i] >= s->trail.rows || (i ? s->parent[path[i]] != path[i - 1] : path[0] != 0) ||
+            s->depth[path[i]] != i)
+            return sb_fail(err, SB_ERR_USAGE, "row %zu is not row %zu of a path of this tree",
+                           path[i], i);
+    sb_trail_restore(&s->trail, 0, s->state);
+    s->trail.rows = 0;
+    s->tree = 0;
+    s->rows = 0;
+    s->drafted = 0;
+    for (size_t i = 0; i < kept; i++)
+        s->replay[i] = s->replay[path[i]];
+    if (kept == 0)
+        return SB_OK;
+    s->kind = SB_CALL_verify;
+    return s->rollback == SB_ROLLBACK_replay ? run_call(s, s->replay, kept, err)
+                                             : keep_rows(s, path, kept, err);
 }
 
 sb_status sb_session_state_at(const sb_session *s, size_t kept, sb_state **out, sb_error *err)
@@ -508,6 +642,7 @@ static void forget_calls(sb_session *s)
     s->failed = 0;
     s->rows = s->reach = s->trail.rows = 0;
     s->drafted = 0;
+    s->tree = 0;
 }
 
 void sb_session_reset(sb_session *session)

@@ -61,6 +61,19 @@ sb_status sb_session_verify(sb_session *session, const uint32_t *tokens, size_t 
  * sequence cannot undo all rows: with kept = 0 it refuses every further call. */
 sb_status sb_session_keep(sb_session *session, size_t kept, sb_error *err);
 
+/* S-16: as sb_session_verify for the rows of a tree. parents (n): the row before each row, which
+ * stands before it; that of row 0 does not count. sb_session_keep_path must follow, before any
+ * other call but a reset. Sessions with a resident sequence have no trees, nor have models with
+ * linear attention under knobs for which S-2 does not hold (S-3): SB_ERR_UNSUPPORTED. */
+sb_status sb_session_verify_tree(sb_session *session, const uint32_t *tokens,
+                                 const uint32_t *parents, size_t n, sb_rollback rollback,
+                                 sb_error *err);
+
+/* As sb_session_keep for the rows of a tree: keeps the rows path[0] .. path[kept - 1], each of
+ * which is the parent of the next one. path[0] is 0. Hidden vectors and logits of these rows stay
+ * available, as rows 0 .. kept - 1. */
+sb_status sb_session_keep_path(sb_session *session, const size_t *path, size_t kept, sb_error *err);
+
 /* Copies the state that sb_session_keep(session, kept) would leave, kept >= 0. After
  * sb_session_keep it still works until the next call, if at least one row was kept, for `kept` up
  * to the number of kept rows. Needs SB_ROLLBACK_snapshots. */

@@ -60,7 +60,7 @@ sb_status sb_run_trunk(sb_call *call, const uint32_t *tokens)
 {
     const sb_config *c = &call->model->config;
     for (size_t t = 0; t < call->rows; t++)
-        call->s->position[t] = (uint32_t)(call->position + t);
+        call->s->position[t] = (uint32_t)(call->position + (call->tree ? call->tree->depth[t] : t));
     sb_run_embed(call, tokens);
     keep_state(call, 0);
     for (call->layer = 0; call->layer < c->layers; call->layer++) {

@@ -92,6 +92,104 @@ printf '{"drafts": []}\n%.0s' 1 2 3 4 5 6 7 8 > "$work/empty_rounds"
 run 0 "${residual[@]}" "$work/empty_rounds"
 says 'accepted: no round had a draft'
 
+# --- trees (S-16) --------------------------------------------------------------------------------------------------
+make_checkpoint t8 --preset T8
+t8=$work/t8
+# grown CKPT N: a file of trees for N rounds after 1,2,3. Each has a wrong first branch; the right tokens of a run without
+# drafts are on the second one, for 0, 1, 2, 3, 0, ... drafts; the position of each round follows from that
+grown() {
+    run 0 run "$1" --tokens 1,2,3 -n 40 --json
+    local ids round=0 at=0 right a b c
+    IFS=, read -ra ids <<< "$(field tokens | tr -d '[]')"
+    for ((; round < $2; round++)); do
+        right=$((round % 4)) a=$(((ids[at + 1] + 1) % 384)) b=${ids[at + 1]} c=${ids[at + 2]} d=${ids[at + 3]}
+        case $right in
+            0) b=$(((b + 2) % 384)) ;;
+            1) c=$(((c + 2) % 384)) ;;
+            2) d=$(((d + 2) % 384)) ;;
+        esac
+        echo "{\"round\": $round, \"position\": $((3 + at))," \
+            "\"drafts\": [$a, $b, 9, $(((c + 1) % 384)), $c, $d], \"parents\": [-1, -1, 0, 1, 1, 4]}"
+        at=$((at + right + 1))
+    done > "$work/trees"
+}
+for folder in "$t8" "$t1" "$t4"; do
+    grown "$folder" 9
+    run 0 run "$folder" --tokens 1,2,3 -n 19 --json
+    tokens=$(field tokens) logits=$(field logits_digest) states=$(field state_digest)
+    for rollback in snapshots replay; do
+        run 0 run "$folder" --tokens 1,2,3 -n 19 --draft-file "$work/trees" --rollback $rollback --json
+        same "tokens with trees" "$(field tokens)" "$tokens"
+        same "logits with trees" "$(field logits_digest)" "$logits"
+        same "states with trees" "$(field state_digest)" "$states"
+        for round in 0 1 2 3; do at rounds.$round.accepted $round; done
+        at rounds.0.path '[]'
+        at rounds.3.path '[1,4,5]'
+        at rounds.3.parents '[-1,-1,0,1,1,4]'
+        at acceptance.by_depth.length 3
+        at acceptance.by_depth.0.drafted "$(field acceptance.rounds)"
+        at acceptance.drafted $((6 * $(field acceptance.rounds)))
+    done
+    # rounds that -n cuts keep a part of the path
+    for n in 2 3 5 6; do
+        run 0 run "$folder" --tokens 1,2,3 -n $n --json
+        states=$(field state_digest)
+        run 0 run "$folder" --tokens 1,2,3 -n $n --draft-file "$work/trees" --json
+        same "states with trees, -n $n" "$(field state_digest)" "$states"
+    done
+done
+grown "$t8" 9
+run 0 run "$t8" --tokens 1,2,3 -n 19 --draft-file "$work/trees"
+says 'parents -1,-1,0,1,1,4 accepted 3 of 3 path 1,4,5 emitted'
+# the sampler's tokens stay
+run 0 run "$t1" --tokens 1,2,3 -n 12 --temp 0.9 --json
+tokens=$(field tokens)
+run 0 run "$t1" --tokens 1,2,3 -n 12 --temp 0.9 --json
+for ((i = 0; i < 12; i++)); do
+    echo "{\"drafts\": [7, $(field "tokens.$(((i + 1) % 12))"), 8], \"parents\": [-1, -1, 1]}"
+done > "$work/drawn"
+run 0 run "$t1" --tokens 1,2,3 -n 12 --temp 0.9 --draft-file "$work/drawn" --json
+same "sampled tokens with trees" "$(field tokens)" "$tokens"
+at rounds.0.path '[1]'
+# drafts that each follow the one before it are no tree
+run 0 run "$t1" --tokens 1,2,3 -n 20 --draft 3 --json
+expected=$(round_results)
+for ((i = 0; i < $(field rounds.length); i++)); do
+    echo "{\"drafts\": $(field rounds.$i.drafted), \"parents\": [-1, 0, 1]}"
+done > "$work/row"
+run 0 run "$t1" --tokens 1,2,3 -n 20 --draft-file "$work/row" --json
+same "a tree of one branch" "$(round_results)" "$expected"
+# knobs under which a branch cannot begin at its parent
+refused 3 run "$t1" --tokens 1,2,3 -n 5 --draft-file "$work/trees" --profile hf
+says_err 'knobs under which a sequence can be fed in any parts (S-3)'
+# full attention alone has no such knobs
+run 0 run "$t8" --tokens 1,2,3 -n 12 --profile hf --json
+tokens=$(field tokens)
+sed 's/"round": [0-9]*, "position": [0-9]*, //' "$work/trees" > "$work/loose"
+yes '{"drafts": []}' | head -n 12 >> "$work/loose"
+run 0 run "$t8" --tokens 1,2,3 -n 12 --profile hf --draft-file "$work/loose" --json
+same "tokens with trees in profile hf" "$(field tokens)" "$tokens"
+# --logits has the rows of the path
+run 0 run "$t8" --tokens 1,2,3 -n 12 --logits "$work/plain.npy"
+run 0 run "$t8" --tokens 1,2,3 -n 12 --draft-file "$work/trees" --logits "$work/trees.npy"
+check "other logits with trees" cmp "$work/plain.npy" "$work/trees.npy"
+refused 3 run "$t1" --tokens 1,2,3 -n 5 --temp 1 --draft-file "$work/trees" --accept-mode residual
+says_err 'trees:1 has a tree of drafts, for which --accept-mode residual has no rule; expected match'
+refused 3 run "$t1" --tokens 1,2,3 -n 5 --draft-file "$work/trees" --trace "$work/none_made"
+says_err 'which a trace cannot record yet'
+# along a text: the counters of these rounds
+grown "$t4" 9
+run 0 run "$t4" --tokens 1,2,3 -n 19 --draft-file "$work/trees" --json
+counts="$(value acceptance.rounds) $(value acceptance.drafted) $(value acceptance.accepted)"
+depths=$(field acceptance.by_depth)
+echo "1,2,3,$(field tokens | tr -d '[]')" > "$work/answer"
+read -r a b c <<< "$counts"
+printf 'vllm:spec_decode_num_%s_total %s\n' drafts "$a" draft_tokens "$b" accepted_tokens "$c" > "$work/metrics"
+run 0 accept "$t4" --tokens-file "$work/answer" --given 3 --observed "$work/metrics" --draft-file "$work/trees" --json
+at observed.verdict EQUAL
+at drafts 3
+at rounds.accepted_by_depth "[$(grep -o '"accepted":[0-9]*' <<< "$depths" | tr -d 'a-z":' | paste -sd,)]"
+
 # --- accept --------------------------------------------------------------------------------------------------------
 run 0 run "$t4" --tokens 5,6,7 -n 12 --json
 answer=$(field tokens | tr -d '[]')
@@ -160,6 +258,14 @@ wrong 'the probability of token 4 is the real number 1.5; expected 0 to 1' '{"dr
 wrong 'has 2 drafts and probabilities of 1; expected a list for each' '{"drafts": [4, 5], "probabilities": [[[4, 1]]]}'
 wrong 'draft 0 has a probability for token 384; expected an id below 384' '{"drafts": [4], "probabilities": [[[4, 0.5], [384, 0.5]]]}'
 wrong 'draft 0 is -4; expected a token id' '{"drafts": [-4]}'
+wrong ':1: sequence 0, round 0 has 3 drafts and 2 parents; expected a parent for each draft' '{"drafts": [1, 2, 3], "parents": [-1, 0]}'
+wrong ':1: sequence 0, round 0: the parent of draft 1 is 1; expected -1 or the number of a draft before it' \
+    '{"drafts": [1, 2], "parents": [-1, 1]}'
+wrong ':1: sequence 0, round 0: draft 2 has the depth 1, and the draft before it 2; expected drafts in the order' \
+    '{"drafts": [1, 2, 3], "parents": [-1, 0, -1]}'
+wrong ':1: sequence 0, round 0: drafts 0 and 1 follow the same parent with the same token 4' '{"drafts": [4, 4], "parents": [-1, -1]}'
+wrong ':1: sequence 0, round 0 has 9 drafts; expected at most 8' '{"drafts": [1, 2, 3, 4, 5, 6, 7, 8, 9], "parents": [-1, 0, 1, 2, 3, 4, 5, 6, 7]}'
+wrong 'draft 9 has the depth 9; expected at most 8' '{"drafts": [1, 9, 2, 3, 4, 5, 6, 7, 8, 9], "parents": [-1, -1, 1, 2, 3, 4, 5, 6, 7, 8]}'
 wrong 'expected a list of token ids' '{"drafts": 4}'
 wrong ':1' '{"drafts": [4], "kind": "tree"}'
 wrong ':2' '{"drafts": []}' '{"drafts": [4'

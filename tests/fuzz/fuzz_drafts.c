@@ -47,10 +47,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     fuzz_accepted++;
-    FUZZ_CHECK(f->count > 0 && f->most <= SB_MAX_DRAFTS);
+    FUZZ_CHECK(f->count > 0 && f->most <= SB_MAX_TREE && f->depth <= SB_MAX_DRAFTS);
     for (size_t i = 0; i < f->count; i++) {
         const sb_drafts *d = &f->entries[i];
-        FUZZ_CHECK(d->count <= f->most);
+        FUZZ_CHECK(d->count <= f->most && d->depth <= f->depth && d->depth <= d->count);
+        FUZZ_CHECK(d->parents || d->depth == d->count);
+        for (size_t k = 0; k < d->count && d->parents; k++)
+            FUZZ_CHECK(d->parents[k] >= -1 && d->parents[k] < (int)k);
         for (size_t k = 0; k < d->count && d->odds; k++)
             check_odds(&d->odds[k], d->ids[k]);
         check_lookup(f, d);

@@ -12,12 +12,12 @@ void sb_acceptance_add(sb_acceptance_counts *counts, const sb_round *round)
     counts->rounds += round->drafted > 0;
     counts->drafted += round->drafted;
     counts->accepted += round->accepted;
-    for (size_t j = 0; j < round->drafted; j++) {
+    for (size_t j = 0; j < round->depth; j++) {
         counts->depth[j].drafted++;
         counts->depth[j].accepted += j < round->accepted;
     }
-    if (round->drafted > counts->depths)
-        counts->depths = round->drafted;
+    if (round->depth > counts->depths)
+        counts->depths = round->depth;
 }
 
 typedef struct ratio {

@@ -11,8 +11,8 @@ typedef struct sb_acceptance_counts {
     uint64_t drafted, accepted;
     struct {
         uint64_t drafted, accepted;
-    } depth[SB_MAX_DRAFTS]; /* of the first draft of each round, of the second, ... */
-    size_t depths;          /* the largest number of drafts in a round */
+    } depth[SB_MAX_DRAFTS]; /* rounds with a draft of depth 1, of depth 2, ... */
+    size_t depths;          /* the largest number of drafts on a path */
 } sb_acceptance_counts;
 
 void sb_acceptance_add(sb_acceptance_counts *counts, const sb_round *round);

@@ -189,7 +189,7 @@ static sb_status accept_all(const wishes *w, sb_error *err)
 static sb_status check_depth(wishes *w, sb_error *err)
 {
     const sb_draft_file *f = w->drafter.file;
-    const uint64_t most = f ? (f->most ? f->most : 1) : 4;
+    const uint64_t most = f ? (f->depth ? f->depth : 1) : 4;
     if (w->depth == NOT_GIVEN)
         w->depth = most;
     if (w->depth < 1 || w->depth > SB_MAX_DRAFTS)

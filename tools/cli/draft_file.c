@@ -56,6 +56,7 @@ sb_status sb_draft_file_lacks_odds(const sb_draft_file *f, const sb_drafts *d, s
 static void free_drafts(sb_drafts *d)
 {
     free(d->ids);
+    free(d->parents);
     free(d->odds);
     free(d->odds_ids);
     free(d->odds_p);
@@ -74,7 +75,7 @@ static sb_drafts *add_entry(sb_draft_file *f, size_t line)
 static sb_status check_count(const sb_draft_file *f, const sb_drafts *d, sb_error *err)
 {
     char place[PLACE];
-    if (d->count <= SB_MAX_DRAFTS)
+    if (d->depth <= SB_MAX_DRAFTS)
         return SB_OK;
     return sb_fail(err, SB_ERR_INPUT, "%s has %zu drafts; expected at most %d",
                    place_of(f, d, place), d->count, SB_MAX_DRAFTS);
@@ -87,8 +88,8 @@ static sb_status read_ids(const sb_draft_file *f, const sb_json_object *o, sb_dr
     char place[PLACE];
     if (!json_is_array(list))
         return sb_json_wrong(o, "drafts", list, "a list of token ids", err);
-    d->count = json_array_size(list);
-    sb_status status = check_count(f, d, err);
+    d->count = d->depth = json_array_size(list);
+    sb_status status = sb_json_get(o, "parents") ? SB_OK : check_count(f, d, err);
     if (status)
         return status;
     d->ids = sb_alloc(d->count, sizeof *d->ids);
@@ -104,6 +105,44 @@ static sb_status read_ids(const sb_draft_file *f, const sb_json_object *o, sb_dr
         d->ids[i] = (uint32_t)json_integer_value(id);
     }
     return SB_OK;
+}
+
+/* S-16: the parents of a tree. Drafts that each follow the one before it are none. */
+static sb_status read_parents(const sb_draft_file *f, const sb_json_object *o, sb_drafts *d,
+                              sb_error *err)
+{
+    const json_t *list = sb_json_get(o, "parents");
+    char place[PLACE];
+    int tree = 0;
+    if (!list)
+        return SB_OK;
+    if (!json_is_array(list) || json_array_size(list) != d->count)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s has %zu drafts and %zu parents; expected a parent for each draft",
+                       place_of(f, d, place), d->count, json_array_size(list));
+    d->parents = sb_alloc(d->count, sizeof *d->parents);
+    if (!d->parents)
+        return no_memory(f, err);
+    for (size_t i = 0; i < d->count; i++) {
+        const json_t *value = json_array_get(list, i);
+        const json_int_t parent = json_integer_value(value);
+        sb_json_text found;
+        if (!json_is_integer(value) || parent < -1 || parent >= (json_int_t)i)
+            return sb_fail(
+                err, SB_ERR_INPUT,
+                "%s: the parent of draft %zu is %s; expected -1 or the number of a draft "
+                "before it",
+                place_of(f, d, place), i, sb_json_found(value, &found));
+        d->parents[i] = (int)parent;
+        tree |= parent != (json_int_t)i - 1;
+    }
+    if (tree) {
+        sb_status status = sb_tree_depth(d->ids, d->parents, d->count, &d->depth, err);
+        return status ? sb_fail_in(err, SB_ERR_INPUT, place_of(f, d, place)) : SB_OK;
+    }
+    free(d->parents);
+    d->parents = NULL;
+    return check_count(f, d, err);
 }
 
 /* --- the distributions of the drafts ----------------------------------------------------------- */
@@ -293,8 +332,8 @@ static sb_status read_number(sb_draft_file *f, const sb_json_object *o, sb_draft
 static sb_status read_entry(sb_draft_file *f, json_t *value, size_t line, sb_error *err)
 {
     /* the last three are those of a trace; they say nothing about the drafts */
-    static const char *const keys[] = {"sequence", "round",   "position", "drafts", "probabilities",
-                                       "accepted", "emitted", "forced",   NULL};
+    static const char *const keys[] = {"sequence",      "round",    "position", "drafts", "parents",
+                                       "probabilities", "accepted", "emitted",  "forced", NULL};
     char where[PLACE];
     sb_json_object o;
     int numbered = 0;
@@ -315,6 +354,8 @@ static sb_status read_entry(sb_draft_file *f, json_t *value, size_t line, sb_err
         status = read_number(f, &o, d, numbered, err);
     if (!status)
         status = read_ids(f, &o, d, err);
+    if (!status)
+        status = read_parents(f, &o, d, err);
     return status ? status : read_all_odds(f, &o, d, err);
 }
 
@@ -352,7 +393,7 @@ static sb_status read_list(sb_draft_file *f, const char *line, size_t number, sb
     f->form = SB_DRAFTS_lists;
     d->round = f->count - 1;
     d->ids = list.ids;
-    d->count = list.count;
+    d->count = d->depth = list.count;
     return check_count(f, d, err);
 }
 
@@ -423,6 +464,9 @@ static sb_status put_in_order(sb_draft_file *f, sb_error *err)
     for (size_t i = 0; i < f->count; i++) {
         const sb_drafts *d = &f->entries[i];
         f->most = d->count > f->most ? d->count : f->most;
+        f->depth = d->depth > f->depth ? d->depth : f->depth;
+        if (d->parents && !f->tree_line)
+            f->tree_line = d->line;
         if (i && f->form == SB_DRAFTS_positions && d->sequence == d[-1].sequence &&
             d->position == d[-1].position)
             return sb_fail(err, SB_ERR_INPUT, "%s is also in line %zu; expected one entry for each",

@@ -16,6 +16,8 @@ typedef struct sb_drafts {
     int has_position;
     size_t count;
     uint32_t *ids;       /* (count) */
+    int *parents;        /* (count) of a tree (S-16); NULL: each draft follows the one before it */
+    size_t depth;        /* drafts on the longest path */
     sb_draft_odds *odds; /* (count), or NULL */
     uint32_t *odds_ids;  /* memory of all odds */
     float *odds_p;
@@ -35,7 +37,9 @@ typedef struct sb_draft_file {
     size_t count, room;
     uint64_t *rounds; /* (sequences) the number of rounds of each, under SB_DRAFTS_rounds */
     size_t sequences;
-    size_t most; /* the largest number of drafts of an entry */
+    size_t most;      /* the largest number of drafts of an entry */
+    size_t depth;     /* the largest number of drafts on a path */
+    size_t tree_line; /* of the first entry with a tree; 0: none */
 } sb_draft_file;
 
 /* Reads a file. SB_ERR_INPUT: the message names the file, the line, the sequence, and the round or

@@ -61,5 +61,6 @@ sb_status sb_drafter_propose(const sb_drafter *d, const sb_draft_place *at, uint
     ask->drafts = drafts->count;
     ask->given = drafts->ids;
     ask->odds = drafts->odds;
+    ask->parents = drafts->parents;
     return SB_OK;
 }

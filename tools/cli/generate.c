@@ -119,12 +119,13 @@ static sb_status next_round(course *c, sb_error *err)
     status = sb_rounds_next(c->rounds, &ask, round, err);
     if (!status && c->capture)
         status = sb_capture_end(c->capture, round, err);
-    for (size_t row = 0; c->npy && row < round->emitted && !status; row++)
-        status = sb_npy_append(c->npy, sb_rounds_logits(c->rounds, row), c->V, err);
+    for (size_t i = 0; c->npy && i < round->emitted && !status; i++)
+        status =
+            sb_npy_append(c->npy, sb_rounds_logits(c->rounds, sb_round_row(round, i)), c->V, err);
     if (status)
         return status;
-    for (size_t row = 0; row < round->emitted; row++)
-        emit(c, round->tokens[row], sb_rounds_logits(c->rounds, row));
+    for (size_t i = 0; i < round->emitted; i++)
+        emit(c, round->tokens[i], sb_rounds_logits(c->rounds, sb_round_row(round, i)));
     out->round_count++;
     return SB_OK;
 }

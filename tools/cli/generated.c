@@ -35,6 +35,15 @@ json_t *sb_generated_json(const sb_generated *g, const sb_tokenizer *tokenizer)
         const sb_round *r = &g->rounds[i];
         json_t *row = json_object();
         SB_PUT(row, "drafted", sb_ids_json(r->drafts, r->drafted));
+        if (r->tree) {
+            json_t *parents = json_array(), *path = json_array();
+            for (size_t k = 0; k < r->drafted; k++)
+                SB_ADD(parents, r->parents[k]);
+            for (size_t k = 0; k < r->accepted; k++)
+                SB_ADD(path, r->path[k]);
+            SB_PUT(row, "parents", parents);
+            SB_PUT(row, "path", path);
+        }
         SB_PUT(row, "accepted", r->accepted);
         SB_PUT(row, "emitted", sb_ids_json(r->tokens, r->emitted));
         SB_ADD(rounds, row);
@@ -65,7 +74,11 @@ static void print_rounds(const sb_generated *g)
         printf("round %zu", i);
         if (r->drafted)
             sb_ids_print(" drafted", r->drafts, r->drafted);
-        printf(" accepted %zu of %zu", r->accepted, r->drafted);
+        for (size_t k = 0; r->tree && k < r->drafted; k++)
+            printf("%s%d", k ? "," : " parents ", r->parents[k]);
+        printf(" accepted %zu of %zu", r->accepted, r->depth);
+        for (size_t k = 0; r->tree && k < r->accepted; k++)
+            printf("%s%zu", k ? "," : " path ", r->path[k]);
         sb_ids_print(" emitted", r->tokens, r->emitted);
         printf("\n");
     }

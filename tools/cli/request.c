@@ -156,8 +156,18 @@ static sb_status read_drafter(sb_request *r, sb_error *err)
             "--drafter %s and --force-accept exclude each other: how many drafts a round "
             "has is known only when it begins",
             SB_SHOW(sb_drafter_name(d)));
-    if (r->accept_mode && strcmp(r->accept_mode, modes[SB_ACCEPT_residual]) == 0 &&
-        (d->kind == SB_DRAFTER_ngram || lists))
+    const int residual = r->accept_mode && strcmp(r->accept_mode, modes[SB_ACCEPT_residual]) == 0;
+    const size_t tree = d->file ? d->file->tree_line : 0;
+    if (tree && residual) /* P-16 */
+        return sb_fail(err, SB_ERR_UNSUPPORTED,
+                       "%s:%zu has a tree of drafts, for which --accept-mode residual has no rule; "
+                       "expected match",
+                       SB_SHOW(d->path), tree);
+    if (tree && r->trace)
+        return sb_fail(err, SB_ERR_UNSUPPORTED,
+                       "%s:%zu has a tree of drafts, which a trace cannot record yet",
+                       SB_SHOW(d->path), tree);
+    if (residual && (d->kind == SB_DRAFTER_ngram || lists))
         return sb_fail(err, SB_ERR_USAGE,
                        "%s %s has no distribution, which --accept-mode residual needs",
                        lists ? "--draft-file" : "--drafter", SB_SHOW(lists ? d->path : d->name));

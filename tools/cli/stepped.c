@@ -13,6 +13,8 @@ static const char *obstacle(const sb_request *r)
         return "--trace records taps, and a step has none";
     if (r->drafter.kind == SB_DRAFTER_eagle3)
         return "the drafter reads states inside the target, and a step does not keep them";
+    if (r->drafter.file && r->drafter.file->tree_line)
+        return "the drafts are trees, and a step feeds rows that follow each other";
     if (!sb_gpu_computes(SB_OP_linear, &r->knobs))
         return "the kernels do not compute under these knobs";
     if (r->drafts.count && r->rounds.rollback == SB_ROLLBACK_replay)

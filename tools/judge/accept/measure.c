@@ -51,7 +51,7 @@ static sb_status measure_position(work *w, const sb_accept_text *text, size_t at
                            .accepted = round.accepted,
                            .chosen = token == expected};
     memcpy(row->drafts, round.drafts, sizeof row->drafts);
-    memcpy(row->target, round.chosen, sizeof row->target);
+    memcpy(row->target, round.chosen, (round.drafted + 1) * sizeof *row->target);
     for (size_t i = 0; i <= ask.drafts; i++)
         row->margin[i] = margin_of(sb_rounds_logits(w->rounds, i), w->V);
     w->out->drafting += row->drafted > 0;

@@ -18,9 +18,9 @@ typedef struct sb_accept_row {
     uint64_t position;
     uint32_t token;
     size_t drafted;
-    uint32_t drafts[SB_MAX_DRAFTS];     /* (drafted) */
-    uint32_t target[SB_MAX_DRAFTS + 1]; /* the target's choice in each row of the verify */
-    float margin[SB_MAX_DRAFTS + 1];    /* for each row, its largest logit minus the second */
+    uint32_t drafts[SB_MAX_TREE];     /* (drafted) */
+    uint32_t target[SB_MAX_TREE + 1]; /* the target's choice in each row of the verify */
+    float margin[SB_MAX_TREE + 1];    /* for each row, its largest logit minus the second */
     size_t accepted;
     int chosen; /* its token is the target's choice after the text before it */
 } sb_accept_row;
@@ -40,7 +40,7 @@ typedef struct sb_accept_chain {
 } sb_accept_chain;
 
 typedef struct sb_accept {
-    size_t drafts;   /* K */
+    size_t drafts;   /* K; with trees, on a path */
     size_t drafting; /* positions with a draft: all of them for the head */
     int uneven;      /* an n-gram or a file drafts: not K drafts everywhere */
     sb_accept_row *rows;
