@@ -97,7 +97,9 @@ sb_status sb_config_load(const char *json_path, sb_config *out, sb_error *err);
 sb_status sb_config_parse(const char *text, size_t n, const char *name, sb_config *out,
                           sb_error *err);
 
-const char *sb_family_name(sb_family family); /* the model_type: "qwen3_5_moe" */
+const char *sb_family_name(sb_family family);    /* the model_type: "qwen3_5_moe" */
+const char *sb_family_classes(sb_family family); /* what its class names begin with: "Qwen3_5Moe" */
+int sb_family_is_flat(sb_family family);         /* it reads text only and has no text_config */
 
 /* True for qwen3_moe and qwen3: full attention without a gate in every layer, plain norms. */
 static inline int sb_family_is_qwen3(sb_family family)

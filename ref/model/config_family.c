@@ -10,7 +10,7 @@ static const struct {
     const char *name;
     sb_family family;
     const char *architecture; /* prefix of the family's class names */
-    int flat;                 /* the family has no text_config */
+    int flat;                 /* sb_family_is_flat */
 } families[] = {
     {"qwen3_5_moe", SB_QWEN3_5_MOE, "Qwen3_5Moe", 0},
     {"qwen3_5", SB_QWEN3_5, "Qwen3_5", 0},
@@ -24,6 +24,16 @@ enum { FAMILIES = sizeof families / sizeof *families };
 const char *sb_family_name(sb_family family)
 {
     return families[family].name;
+}
+
+const char *sb_family_classes(sb_family family)
+{
+    return families[family].architecture;
+}
+
+int sb_family_is_flat(sb_family family)
+{
+    return families[family].flat;
 }
 
 /* M-3: "A model that is not of this family is refused by name" */

@@ -44,7 +44,7 @@ static void write_model_type(text_out *out, const char *name)
 {
     sb_put_key(&out->json, name);
     fprintf(out->json.file, "\"%s%s\"", sb_family_name(out->shape->dims.family),
-            out->shape->dims.family < SB_QWEN3_NEXT ? "_text" : "");
+            sb_family_is_flat(out->shape->dims.family) ? "" : "_text");
 }
 
 static void write_mtp_layers(text_out *out, const char *name)
@@ -181,18 +181,12 @@ static uint32_t image_id(const sb_make_preset *dims, uint32_t published)
     return dims->vocab_size > 248057 ? published : dims->vocab_size - (248057 - published) - 1;
 }
 
-const char *sb_make_class_name(sb_family family)
-{
-    static const char *const names[] = {"Qwen3_5Moe", "Qwen3_5", "Qwen3Next", "Qwen3Moe", "Qwen3"};
-    return names[family];
-}
-
 static void write_root(text_out *out)
 {
     const sb_make_preset *dims = &out->shape->dims;
     sb_put_open(&out->json, '{');
     sb_put_key(&out->json, "architectures");
-    fprintf(out->json.file, "[\"%sFor%s\"]", sb_make_class_name(dims->family),
+    fprintf(out->json.file, "[\"%sFor%s\"]", sb_family_classes(dims->family),
             out->shape->vl ? "ConditionalGeneration" : "CausalLM");
     if (!out->shape->vl) {
         write_text_model(out);

@@ -13,8 +13,6 @@ typedef struct sb_make_shape {
 
 struct sb_make_plan;
 
-/* "Qwen3_5Moe": the name of a family in `architectures`, before ForCausalLM. */
-const char *sb_make_class_name(sb_family family);
 
 /* The text of config.json, which the caller frees; NULL if memory is out. plan: the quantized
  * layers; NULL: there are none. */

@@ -73,7 +73,7 @@ static void put_speculators(sb_json_out *out, const sb_drafter *d)
     sb_put_key(out, "verifier");
     sb_put_open(out, '{');
     sb_put_key(out, "architectures");
-    fprintf(out->file, "[\"%sForCausalLM\"]", sb_make_class_name(d->target->family));
+    fprintf(out->file, "[\"%sForCausalLM\"]", sb_family_classes(d->target->family));
     sb_put_text(out, "name_or_path", "null");
     sb_put_close(out, '}');
     sb_put_close(out, '}');

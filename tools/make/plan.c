@@ -27,7 +27,7 @@ static sb_status find_names(const sb_make_options *o, size_t found[SB_MAKE_LISTS
 static sb_status check_family(const sb_make_options *o, const sb_make_plan *p, sb_error *err)
 {
     const sb_make_preset *dims = &p->shape.dims;
-    if (p->shape.vl && dims->family >= SB_QWEN3_NEXT)
+    if (p->shape.vl && sb_family_is_flat(dims->family))
         return sb_fail(err, SB_ERR_USAGE,
                        "preset %s has no layout \"vl\": %s reads text only; expected \"text\"",
                        dims->name, sb_family_name(dims->family));
