@@ -32,6 +32,10 @@ template <class BRING, class THEN>
 static sb_status with_table(sb_gpu *gpu, const sb_rope_args *args, BRING bring, THEN then)
 {
     const size_t half = args->rd / 2, angles = args->rows * half;
+    if (args->yarn_factor > 0) {
+        sb_gpu_work work(gpu);
+        return sb_fail(work.err(), SB_ERR_UNSUPPORTED, "the rotation of R-24 (yarn)");
+    }
     float *frequency = frequencies(args);
     if (!frequency)
         return SB_ERR_MEMORY;

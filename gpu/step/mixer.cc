@@ -110,7 +110,11 @@ static sb_rope_args rotation(const sb_step_call &c, size_t heads, float *x)
             m->rotary_dim,
             m->rope_theta,
             {at, at, at},
-            m->has_mrope ? m->mrope_section : nullptr};
+            m->has_mrope ? m->mrope_section : nullptr,
+            m->yarn.factor,
+            m->yarn.attention,
+            m->yarn.low,
+            m->yarn.high};
 }
 
 /* Computes the table of rotations once for all layers. */

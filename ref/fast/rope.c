@@ -77,13 +77,14 @@ sb_status sb_rope_fast(const sb_knobs *knobs, const sb_rope_args *a)
         return SB_ERR_MEMORY;
     float *cosine = frequency + half, *sine = frequency + 2 * half, *room = frequency + 3 * half;
     for (size_t f = 0; f < half; f++)
-        frequency[f] = sb_rope_frequency(knobs, a->theta, f, a->rd);
+        frequency[f] = sb_rope_frequency(knobs, a, f);
     for (size_t t = 0; t < a->rows; t++) {
         for (size_t f = 0; f < half; f++) {
             float position = (float)a->position[stream_of(a->section, f)][t];
             float angle = angle_of(knobs, frequency, f, position);
-            cosine[f] = table_entry(knobs, sb_cos(angle));
-            sine[f] = table_entry(knobs, sb_sin(angle));
+            angle = sb_rope_chain_angle(knobs, a, f, angle);
+            cosine[f] = table_entry(knobs, sb_rope_scaled(a, sb_cos(angle)));
+            sine[f] = table_entry(knobs, sb_rope_scaled(a, sb_sin(angle)));
         }
         for (size_t h = 0; h < a->heads; h++)
             turn(knobs, a->x + (t * a->heads + h) * a->hd, cosine, sine, half, room);

@@ -33,6 +33,13 @@ typedef enum sb_family {
     SB_QWEN3        /* the dense models of Qwen3 */
 } sb_family;
 
+/* The rotation "yarn"; all 0 where it is "default". */
+typedef struct sb_yarn {
+    float factor, attention; /* s, m */
+    uint32_t low, high;
+    uint32_t original; /* original_max_position_embeddings */
+} sb_yarn;
+
 typedef struct sb_config {
     sb_family family;
     char architecture[64]; /* "Qwen3_5MoeForConditionalGeneration", "" if the file has none */
@@ -52,6 +59,7 @@ typedef struct sb_config {
     double rope_theta;
     uint32_t mrope_section[3]; /* usually sums to rotary_dim / 2 if has_mrope; else 0 0 0 */
     uint8_t has_mrope;
+    sb_yarn yarn;             /* only in qwen3_moe and qwen3 */
     uint8_t attention_bias;   /* always 0: refused otherwise */
     uint8_t attn_output_gate; /* 1; 0 in qwen3_moe and qwen3; other values are refused */
     uint8_t plain_norms;      /* 1 in qwen3_moe and qwen3: a norm multiplies by w, not by 1 + w */

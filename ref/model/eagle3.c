@@ -176,7 +176,12 @@ static sb_status read_layer(const source *s, sb_eagle3_config *out, sb_error *er
                                "a number between 0 and 1", err);
     c->eps = eps;
     c->eps_f32 = (float)eps;
-    return status ? status : sb_config_read_rope(&s->of, c, err);
+    if (!status)
+        status = sb_config_read_rope(&s->of, c, err);
+    if (!status && c->yarn.factor > 0)
+        status = sb_fail(err, SB_ERR_UNSUPPORTED,
+                         "%s: rope_type is \"yarn\", which is not read in a drafter", s->of.file);
+    return status;
 }
 
 /* --- states of the target --------------------------------------------------------------------- */

@@ -90,6 +90,9 @@ typedef struct sb_rope_args {
     double theta;
     const uint32_t *position[3]; /* (T) each: time, height, width */
     const uint32_t *section;     /* (3) mRoPE sections, or NULL for one position stream */
+    /* R-24; yarn_factor 0: the rotation is "default", and the others are not read */
+    float yarn_factor, yarn_attention; /* s, m */
+    size_t yarn_low, yarn_high;
 } sb_rope_args;
 
 typedef struct sb_delta_rule_args {

@@ -155,7 +155,8 @@ static void rope(sb_call *call, const char *tap, size_t heads, float *x)
     SB_RUN(call, rope, SB_MADE({tap, x, heads * c->head_dim}), .x = x, .rows = call->rows,
            .heads = heads, .hd = c->head_dim, .rd = c->rotary_dim, .theta = c->rope_theta,
            .position = {position, position, position},
-           .section = c->has_mrope ? c->mrope_section : NULL);
+           .section = c->has_mrope ? c->mrope_section : NULL, .yarn_factor = c->yarn.factor,
+           .yarn_attention = c->yarn.attention, .yarn_low = c->yarn.low, .yarn_high = c->yarn.high);
 }
 
 /* Applies K-24 to the new keys and values. */

@@ -320,7 +320,8 @@ void check_rope(account *a, size_t rows, size_t heads, size_t hd, size_t rd)
     uint32_t position[65];
     for (uint32_t i = 0; i < rows; i++)
         position[i] = 1000 + i;
-    sb_rope_args args = {drawn(rows * heads * hd), rows, heads, hd, rd, 1e7, {position}, nullptr};
+    sb_rope_args args = {
+        drawn(rows * heads * hd), rows, heads, hd, rd, 1e7, {position}, nullptr, 0, 0, 0, 0};
     sb_cost_shape shape = {};
     shape.rows = rows;
     shape.heads = heads;

@@ -149,6 +149,27 @@ static int lock_folder(const char *folder)
     return fd;
 }
 
+/* The configuration of a preset NAME_yarn, as in tools/gen/record.sh. */
+static sb_status set_yarn(const char *folder, sb_error *err)
+{
+    static const char none[] = "\"rope_scaling\": null",
+                      yarn[] = "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, "
+                               "\"original_max_position_embeddings\": 64}";
+    char path[600], text[8192] = {0};
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *file = fopen(path, "r+");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    const char *at = strstr(text, none);
+    if (!at || n == sizeof text - 1) {
+        if (file)
+            (void)fclose(file);
+        return sb_fail(err, SB_ERR_INPUT, "%s has no %s", path, none);
+    }
+    rewind(file);
+    fprintf(file, "%.*s%s%s", (int)(at - text), text, yarn, at + strlen(none));
+    return fclose(file) ? sb_fail(err, SB_ERR_IO, "%s: cannot be written", path) : SB_OK;
+}
+
 /* Checks the digest before the folder is used. A folder of another version is made anew. */
 static sb_status made_model(const char *preset, const char *folder, const hf_fixture *fixture,
                             sb_error *err)
@@ -156,8 +177,12 @@ static sb_status made_model(const char *preset, const char *folder, const hf_fix
     char hex[65];
     sb_status status = SB_OK;
     if (folder_digest(folder, hex, NULL) != SB_OK || strcmp(hex, fixture->sha256) != 0) {
-        sb_make_options options = {.dir = folder, .preset = preset, .seed = 42, .replace = 1};
+        char base[32];
+        snprintf(base, sizeof base, "%.*s", (int)strcspn(preset, "_"), preset);
+        sb_make_options options = {.dir = folder, .preset = base, .seed = 42, .replace = 1};
         status = sb_make(&options, err);
+        if (!status && strcmp(preset, base) != 0)
+            status = set_yarn(folder, err);
         if (!status)
             status = folder_digest(folder, hex, err);
         if (!status && strcmp(hex, fixture->sha256) != 0)
@@ -184,6 +209,8 @@ static sb_status ready_model(const char *preset, hf_fixture *fixture, sb_error *
     status = made_model(preset, folder, fixture, err);
     if (!status)
         status = sb_model_open(folder, &fixture->model, err);
+    if (!status && strchr(preset, '_') && !(fixture->model->config.yarn.factor > 0))
+        status = sb_fail(err, SB_ERR_INPUT, "%s has no yarn: remove it", folder);
     (void)close(lock);
     return status;
 }

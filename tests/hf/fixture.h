@@ -8,7 +8,7 @@
 #include "ref/container/safetensors.h"
 #include "ref/run/model.h"
 
-/* The recordings that must exist: X(preset, type). */
+/* The recordings that must exist: X(preset, type). T8_yarn is T8 under the rotation of R-24. */
 #define HF_FIXTURES(X)                                                                             \
     X(T1, f32)                                                                                     \
     X(T2, f32)                                                                                     \
@@ -17,13 +17,15 @@
     X(T5, f32)                                                                                     \
     X(T7, f32)                                                                                     \
     X(T8, f32)                                                                                     \
+    X(T8_yarn, f32)                                                                                \
     X(T1, bf16)                                                                                    \
     X(T2, bf16)                                                                                    \
     X(T3, bf16)                                                                                    \
     X(T4, bf16)                                                                                    \
     X(T5, bf16)                                                                                    \
     X(T7, bf16)                                                                                    \
-    X(T8, bf16)
+    X(T8, bf16)                                                                                    \
+    X(T8_yarn, bf16)
 
 /* Memory that is freed all at once. */
 typedef struct hf_arena {

@@ -75,7 +75,11 @@ static void check_rope(forced *f, const char *tap, const forced_call *call, cons
                                .rd = c->rotary_dim,
                                .theta = c->rope_theta,
                                .position = {call->at, call->at, call->at},
-                               .section = c->has_mrope ? c->mrope_section : NULL};
+                               .section = c->has_mrope ? c->mrope_section : NULL,
+                               .yarn_factor = c->yarn.factor,
+                               .yarn_attention = c->yarn.attention,
+                               .yarn_low = c->yarn.low,
+                               .yarn_high = c->yarn.high};
     FORCED_BOUND(f, rope, args, out, NULL);
     FORCED_RUN(f, rope, args);
     forced_compare(f, FORCED_rope, tap, &out, want, heads * c->head_dim);

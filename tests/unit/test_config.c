@@ -337,6 +337,9 @@ TEST(test_qwen3)
     assert_false(c.norm_topk_prob);
 }
 
+#define YARN(more)                                                                                 \
+    "'rope_scaling':{'rope_type':'yarn','original_max_position_embeddings':32768" more "}"
+
 TEST(test_qwen3_refusals)
 {
     static const change changes[] = {
@@ -382,10 +385,29 @@ TEST(test_qwen3_refusals)
          "no release of qwen3_moe has an MTP head"},
         {qwen3_moe, "'attention_bias':false", "'partial_rotary_factor':0.5", SB_ERR_UNSUPPORTED,
          "partial_rotary_factor is 0.5, which is not read: every release"},
-        {qwen3_moe, "'rope_scaling':null",
-         "'rope_scaling':{'rope_type':'yarn','factor':4.0,"
-         "'original_max_position_embeddings':32768}",
-         SB_ERR_UNSUPPORTED, "rope_scaling.rope_type is \"yarn\", which is not read"},
+        {qwen3_moe, "'rope_scaling':null", YARN(",'factor':4.0"), SB_OK, ""},
+        {qwen3_moe, "'rope_scaling':null", YARN(",'factor':4,'truncate':true,'mscale':null"), SB_OK,
+         ""},
+        {qwen3_moe, "'rope_scaling':null", YARN(""), SB_ERR_INPUT,
+         "rope_scaling.rope_type is \"yarn\", which needs a factor from 1 on"},
+        {qwen3_moe, "'rope_scaling':null", YARN(",'factor':0.5"), SB_ERR_INPUT,
+         "found 0.5 and 32768"},
+        {qwen3_moe, "'rope_scaling':null", "'rope_scaling':{'type':'yarn','factor':4}",
+         SB_ERR_INPUT, "which needs a factor from 1 on and a whole number"},
+        {qwen3_moe, "'rope_scaling':null", YARN(",'factor':'4'"), SB_ERR_INPUT,
+         "rope_scaling.factor is the string \"4\""},
+        {qwen3_moe, "'rope_scaling':null", YARN(",'factor':4,'attention_factor':0"), SB_ERR_INPUT,
+         "rope_scaling.attention_factor is 0"},
+        {qwen3_moe, "'rope_scaling':null", YARN(",'factor':4,'mscale':1"), SB_ERR_UNSUPPORTED,
+         "rope_scaling.mscale is not read"},
+        {qwen3_moe, "'rope_scaling':null", YARN(",'factor':4,'truncate':false"), SB_ERR_UNSUPPORTED,
+         "rope_scaling.truncate is not true"},
+        {qwen3_moe, "'rope_scaling':null", YARN(",'factor':4,'beta_slow':100"), SB_ERR_INPUT,
+         "yarn then has no frequencies between"},
+        {qwen3_moe, "'rope_scaling':null", "'rope_scaling':{'rope_type':'dynamic','factor':4}",
+         SB_ERR_UNSUPPORTED, "is \"dynamic\", which is not read: expected \"default\" or \"yarn\""},
+        {qwen3, "'rope_type':'default'}", "'rope_type':'default'}," YARN(",'factor':4"),
+         SB_ERR_INPUT, "rope_scaling.rope_type is \"yarn\", and another place says \"default\""},
         {qwen3_moe, "'rope_theta':1000000.0,", "", SB_ERR_INPUT, "rope_theta is 0 (absent)"},
         {qwen3, "'hidden_size'", "'num_experts':8,'hidden_size'", SB_ERR_INPUT,
          "num_experts is 8, but model_type qwen3 is dense"},
@@ -398,6 +420,25 @@ TEST(test_qwen3_refusals)
          "expects Qwen3Moe"},
     };
     CHECK_CHANGES(changes);
+}
+
+/* R-24 for the values that Qwen recommends. d(32) = 23.6, d(1) = 39.6 */
+TEST(test_yarn)
+{
+    sb_error err = {""};
+    sb_config c;
+    assert_int_equal(parse(qwen3_moe, "'rope_scaling':null", YARN(",'factor':4.0"), &c, &err),
+                     SB_OK);
+    assert_true(c.yarn.factor == 4.0f && c.yarn.original == 32768);
+    assert_int_equal(sb_bits_f32(c.yarn.attention), 0x3f91be9c); /* 1 + ln(4) / 10 = 1.1386294 */
+    assert_int_equal(c.yarn.low, 23);
+    assert_int_equal(c.yarn.high, 40);
+    assert_int_equal(parse(qwen3_moe, "'rope_scaling':null",
+                           YARN(",'factor':4,'attention_factor':0.75,'beta_fast':16"), &c, &err),
+                     SB_OK);
+    assert_true(c.yarn.attention == 0.75f && c.yarn.low == 26);
+    assert_int_equal(parse(qwen3_moe, "'rope_scaling':null", YARN(",'factor':1"), &c, &err), SB_OK);
+    assert_true(c.yarn.attention == 1.0f);
 }
 
 static void *counted_malloc(size_t bytes)

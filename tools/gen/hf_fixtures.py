@@ -17,6 +17,8 @@ SMALL_HELP = """write small random checkpoints of the three classes to OUTDIR/{m
 save_pretrained, and next to each NAME.expect.safetensors: tokens, hidden (after the final norm),
 logits, router_ids.LAYER of a prompt of 9 tokens, computed in f32 from what was written"""
 
+YARN_HELP = """write inv_freq, the factor of cos and sin, and both for some positions, for several configurations"""
+
 RECORD_HELP = """load CHECKPOINT strictly and write to OUTPUT:
   tokens                      token i = (7 i^2 + 13 i + 5) mod IDS_USED
   prefill.N.hidden, .logits   the last two rows of a prompt of N = 1, 3, 63, 64, 65, 129 tokens
@@ -49,6 +51,9 @@ def parse_arguments() -> argparse.Namespace:
         formatter_class=raw,
     )
     small.add_argument("outdir", type=Path, metavar="OUTDIR")
+
+    yarn = commands.add_parser("yarn", help="write the frequencies of the rotation yarn", description=YARN_HELP)
+    yarn.add_argument("output", type=Path, metavar="OUTPUT")
 
     record = commands.add_parser(
         "record",
@@ -123,6 +128,10 @@ def main() -> int:
             from hf_small import small
 
             return small(args)
+        if args.command == "yarn":
+            from hf_yarn import yarn
+
+            return yarn(args)
         if args.command == "record":
             from hf_record import record
 

@@ -18,7 +18,7 @@ BEGIN {
     row("ref/container", "ref/base")
     row("ref/formats", "ref/base")
     row("ref/math", "ref/base ref/formats")
-    row("ref/model", "ref/base ref/container ref/formats")
+    row("ref/model", "ref/base ref/container ref/formats ref/math/fn_round.h")
     row("ref/ops", "ref/base ref/formats ref/math/exact.h ref/math/fn.h ref/math/law.h")
     # threads, vectors and schedules: those of reductions, then those of ops; the definition does not use them
     row("ref/fast/dot", "ref/base ref/formats ref/math")

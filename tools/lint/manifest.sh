@@ -26,6 +26,7 @@ generator() {
             "compressed-tensors 0.20.0, numpy 2.4.6" ;;
         gate/*) echo "tests/fuzz/make_gate.c" ;;
         hf/small/*) echo "tools/gen/hf_fixtures.py small, transformers 5.17.0, torch 2.15.0" ;;
+        hf/yarn.*) echo "tools/gen/hf_fixtures.py yarn, transformers 5.17.0, torch 2.15.0" ;;
         hf/*) echo "tools/gen/hf_fixtures.py record, transformers 5.17.0, torch 2.15.0" ;;
         mtp/*) echo "tools/gen/mtp_fixtures.py, transformers 5.17.0, torch 2.15.0, numpy 2.4.6" ;;
         dumps/arrays/hf/*) echo "tools/record/dump_fixtures.py, transformers 5.17.0, torch 2.15.0, safetensors 0.8.0" ;;

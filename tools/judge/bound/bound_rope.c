@@ -39,6 +39,28 @@ static sb_ball frequency(const sb_arithmetic *ar, const sb_knobs *knobs, double 
     return (sb_ball){power, power * units * SB_UNIT};
 }
 
+/* R-24 for a frequency or, under chain, an angle. T-10: "v errs by a division, u and 1 - u by a sum
+ * each; the share in 1 - u by a division, under chain by a reciprocal and a product; then two
+ * products and a sum" */
+static sb_ball blended(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_rope_args *a,
+                       size_t f, sb_ball whole)
+{
+    const sb_ball one = sb_ball_of(1.0f), factor = sb_ball_of(a->yarn_factor);
+    if (!(a->yarn_factor > 0) || f <= a->yarn_low)
+        return whole;
+    sb_ball part = SB_IS(knobs, rope_freq, chain)
+                       ? sb_ball_mul(ar, whole, sb_ball_div(ar, one, factor))
+                       : sb_ball_div(ar, whole, factor);
+    if (f >= a->yarn_high)
+        return part;
+    sb_ball ramp = sb_ball_div(ar, sb_ball_of((float)(f - a->yarn_low)),
+                               sb_ball_of((float)(a->yarn_high - a->yarn_low)));
+    sb_ball minus = {-ramp.mid, ramp.rad};
+    sb_ball own = sb_ball_add(ar, one, minus);
+    sb_ball rest = sb_ball_add(ar, one, (sb_ball){-own.mid, own.rad});
+    return sb_ball_add(ar, sb_ball_mul(ar, part, rest), sb_ball_mul(ar, whole, own));
+}
+
 /* R-8: "frequency f takes height if f mod 3 is 1 and f < 3 section[1], width if f mod 3 is 2 and
  * f < 3 section[2], else time" */
 static size_t stream_of(const uint32_t *section, size_t f)
@@ -65,8 +87,14 @@ static void turn_row(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_ro
 {
     size_t half = a->rd / 2;
     sb_ball position = sb_ball_of((float)a->position[stream_of(a->section, f)][t]);
-    sb_ball angle = sb_ball_mul(ar, inverse, position);
+    const int chain = SB_IS(knobs, rope_freq, chain);
+    sb_ball angle = sb_ball_mul(ar, chain ? inverse : blended(ar, knobs, a, f, inverse), position);
+    angle = chain ? blended(ar, knobs, a, f, angle) : angle;
     sb_ball cosine = sb_ball_cos(ar, angle), sine = sb_ball_sin(ar, angle);
+    if (a->yarn_factor > 0) {
+        cosine = sb_ball_mul(ar, cosine, sb_ball_of(a->yarn_attention));
+        sine = sb_ball_mul(ar, sine, sb_ball_of(a->yarn_attention));
+    }
     if (SB_IS(knobs, rope_table, act)) {
         cosine = sb_ball_act(knobs, cosine);
         sine = sb_ball_act(knobs, sine);

@@ -8,22 +8,49 @@
 #include "ref/formats/format.h"
 #include "ref/ops/knob.h"
 
+/* R-24: "inv_freq[f] = dot of ( RN( e_f / s ), e_f ) with ( RN( 1 - u_f ), u_f )": x is the first
+ * of the pair, y the second. */
+static float blend(const sb_sim_arith *s, const sb_rope_args *a, size_t f, float x, float y)
+{
+    float ramp = 0;
+    if (f > a->yarn_low)
+        ramp = f >= a->yarn_high ? 1.0f
+                                 : sb_sim_divide(s, (float)(f - a->yarn_low),
+                                                 (float)(a->yarn_high - a->yarn_low));
+    float own = 1.0f - ramp, second = y * own;
+    return sb_sim_multiply_add(s, x, 1.0f - own, second);
+}
+
 /* K-8: "exact is RN( theta^(-2f/rd) )"; "torch is RN( 1 / RN( RN(theta)^e ) )"; "the angle of every
  * other f is RN( the angle of f - 1 times RN( theta^(-2/rd) ) )" */
-static float angle_of(const sb_sim_arith *s, const sb_knobs *knobs, double theta, size_t f,
-                      size_t rd, float position)
+static float angle_of(const sb_sim_arith *s, const sb_knobs *knobs, const sb_rope_args *a, size_t f,
+                      float position)
 {
-    double exponent = 2.0 * (double)f / (double)rd;
-    if (SB_IS(knobs, rope_freq, torch))
-        return sb_sim_divide(s, 1.0f,
-                             sb_sim_power(s, (double)(float)theta, (double)(float)exponent)) *
-               position;
-    if (!SB_IS(knobs, rope_freq, chain))
-        return sb_sim_power(s, theta, -exponent) * position;
-    float factor = sb_sim_power(s, theta, -2.0 / (double)rd), angle = position;
+    const int yarn = a->yarn_factor > 0;
+    double exponent = 2.0 * (double)f / (double)a->rd, theta = a->theta;
+    if (SB_IS(knobs, rope_freq, torch)) {
+        float power = sb_sim_power(s, (double)(float)theta, (double)(float)exponent);
+        float inverse = sb_sim_divide(s, 1.0f, power);
+        if (yarn)
+            inverse = blend(s, a, f, sb_sim_divide(s, 1.0f, a->yarn_factor * power), inverse);
+        return inverse * position;
+    }
+    if (!SB_IS(knobs, rope_freq, chain)) {
+        float e = sb_sim_power(s, theta, -exponent);
+        if (yarn)
+            e = blend(s, a, f, sb_sim_divide(s, e, a->yarn_factor), e);
+        return e * position;
+    }
+    float factor = sb_sim_power(s, theta, -2.0 / (double)a->rd), angle = position;
     for (size_t i = 0; i < f; i++)
         angle = angle * factor;
-    return angle;
+    return yarn ? blend(s, a, f, angle * sb_sim_divide(s, 1.0f, a->yarn_factor), angle) : angle;
+}
+
+/* R-24: "cos and sin are multiplied by m" */
+static float scaled(const sb_rope_args *a, float x)
+{
+    return a->yarn_factor > 0 ? x * a->yarn_attention : x;
 }
 
 /* R-8: "frequency f takes height if f mod 3 is 1 and f < 3 section[1], width if f mod 3 is 2 and
@@ -51,9 +78,9 @@ sb_status sb_sim_rope(const sb_sim_arith *s, const sb_knobs *knobs, const sb_rop
     int rounds = SB_IS(knobs, rope_table, act);
     for (size_t f = 0; f < half; f++)
         for (size_t t = 0; t < a->rows; t++) {
-            float angle = angle_of(s, knobs, a->theta, f, a->rd, position_of(a, f, t));
-            float cosine = sb_sim_act_if(knobs, rounds, sb_sim_cos(s, angle));
-            float sine = sb_sim_act_if(knobs, rounds, sb_sim_sin(s, angle));
+            float angle = angle_of(s, knobs, a, f, position_of(a, f, t));
+            float cosine = sb_sim_act_if(knobs, rounds, scaled(a, sb_sim_cos(s, angle)));
+            float sine = sb_sim_act_if(knobs, rounds, scaled(a, sb_sim_sin(s, angle)));
             for (size_t h = 0; h < a->heads; h++) {
                 float *x = a->x + (t * a->heads + h) * a->hd;
                 float first = x[f], second = x[f + half];

@@ -193,6 +193,12 @@ static json_t *config_json(const sb_config *c)
     SB_PUT(out, "head_dim", c->head_dim);
     SB_PUT(out, "rotary_dim", c->rotary_dim);
     SB_PUT(out, "rope_theta", c->rope_theta);
+    if (c->yarn.factor > 0)
+        SB_PUT(out, "yarn",
+               json_pack("{s:f,s:f,s:i,s:i,s:i}", "factor", (double)c->yarn.factor,
+                         "attention_factor", (double)c->yarn.attention, "low", (int)c->yarn.low,
+                         "high", (int)c->yarn.high, "original_max_position_embeddings",
+                         (int)c->yarn.original));
     SB_PUT(out, "linear_key_heads", c->lin_k_heads);
     SB_PUT(out, "linear_value_heads", c->lin_v_heads);
     SB_PUT(out, "linear_key_head_dim", c->lin_k_dim);
@@ -328,6 +334,9 @@ static void print_model(const sb_model *m)
            (unsigned)c->hidden_size, (unsigned)c->vocab_size,
            c->tie_embeddings ? " (tied head)" : "", (unsigned)c->heads, (unsigned)c->kv_heads,
            (unsigned)c->head_dim, (unsigned)c->rotary_dim, c->rope_theta);
+    if (c->yarn.factor > 0)
+        printf("yarn: factor %.9g for %u positions, cos and sin times %.9g\n",
+               (double)c->yarn.factor, (unsigned)c->yarn.original, (double)c->yarn.attention);
     if (full < c->layers)
         printf("delta rule %u key heads of %u, %u value heads of %u, convolution %u\n",
                (unsigned)c->lin_k_heads, (unsigned)c->lin_k_dim, (unsigned)c->lin_v_heads,
