@@ -78,6 +78,7 @@ void sb_state_config_text(const sb_config *c, char text[SB_STATE_CONFIG_SIZE])
                  "rope_theta=%016" PRIx64 " rms_norm_eps=%016" PRIx64, sb_bits_f64(c->rope_theta),
                  sb_bits_f64(c->eps));
     used = strlen(text);
+    /* D-11: "the bits of s and m in binary32 as 8 hexadecimal digits, low and high" */
     if (c->yarn.factor > 0 && used < SB_STATE_CONFIG_SIZE)
         snprintf(text + used, SB_STATE_CONFIG_SIZE - used,
                  " yarn=%08" PRIx32 ",%08" PRIx32 ",%u,%u", sb_bits_f32(c->yarn.factor),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Records llama.cpp as it is and with every mistake of tools/record/llamacpp/faults.def, in a mixture, a dense model and
-# a Qwen3-Next, and judges the traces: tools/gen/engines/llamacpp_faults.sh OUT [RESULT.json | --golden]
+# Records llama.cpp as it is and with every mistake of tools/record/llamacpp/faults.def, in a mixture, a dense model,
+# a Qwen3-Next, a mixture of Qwen3 and a dense Qwen3, and judges the traces: tools/gen/engines/llamacpp_faults.sh OUT [RESULT.json | --golden]
 #
 # OUT/T1, OUT/T4 and OUT/T5 get the traces. Without RESULT.json the result is golden/engines/inside/llamacpp.json, for
 # table.py. --golden only writes the small traces of golden/engines/inside, with the values that tests/cli/engines.sh
@@ -15,7 +15,7 @@ mkdir -p "$out"
 
 checkpoint() { # PRESET
     [ -d "$out/$1-predictable" ] ||
-        "${SAMEBIT:-$build/samebit}" make "$out/$1-predictable" --preset "$1" --recipe predictable --tokenizer > /dev/null
+        "${SAMEBIT:-$build/samebit}" make "$out/$1-predictable" --preset "$1" --recipe predictable --tokenizer "${@:2}" > /dev/null
 }
 small() { # FAULT, patterns of the arrays
     PROMPT=2+1 GENERATE=1 TAPS="${*:2}" "$python" $here/llamacpp_record.py "$out/T5-predictable" "$out/small" 0 "$1"
@@ -39,10 +39,11 @@ if [ "${2-}" = --golden ]; then
 fi
 
 pairs=() status=0
-for preset in T1 T4 T5; do
-    checkpoint $preset
-    drafts=2
-    [ $preset != T5 ] || drafts=0 # llama.cpp cannot roll back the state of a Qwen3-Next
+for preset in T1 T4 T5 T7 T8; do
+    options=() drafts=2
+    [ $preset != T7 ] || options=(--layers 1) # the converter refuses the dense layer behind it
+    checkpoint $preset "${options[@]}"
+    case $preset in T5 | T7 | T8) drafts=0 ;; esac # the state of a Qwen3-Next cannot be rolled back; Qwen3 has no head
     "$python" $here/llamacpp_record.py "$out/$preset-predictable" "$out/$preset" $drafts || status=1
     pairs+=("$out/$preset" "$out/$preset-predictable")
 done

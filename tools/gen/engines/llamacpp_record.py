@@ -22,11 +22,14 @@ TAPS = os.environ.get("TAPS", "*").split()
 
 
 def possible(checkpoint: str, drafts: int) -> list[str]:
-    """The mistakes that this model can have: the list has those of rounds and of mixtures last."""
+    """The mistakes that this model can have, by the headings of the list."""
     text = (RECORD / "faults.def").read_text(encoding="ascii")
-    parts = [re.findall(r"LLAMA_FAULT\((\w+)", part) for part in re.split(r"\n// (?=rounds|mixtures)", text)]
-    mixture = '"num_experts"' in pathlib.Path(checkpoint, "config.json").read_text(encoding="utf-8")
-    return parts[0] + (parts[1] if drafts else []) + (parts[2] if mixture else [])
+    config = pathlib.Path(checkpoint, "config.json").read_text(encoding="utf-8")
+    hybrid, mixture = '"linear_num_value_heads"' in config, '"num_experts"' in config
+    has = {"any model": True, "Qwen3": not hybrid, "hybrids": hybrid, "rounds of drafts": drafts > 0, "mixtures": mixture}
+    has["shared experts"] = mixture and hybrid
+    parts = re.findall(r"\n// ([\w ]+)\n((?:LLAMA_FAULT.*\n)+)", text)
+    return [name for heading, part in parts if has[heading] for name in re.findall(r"LLAMA_FAULT\((\w+)", part)]
 
 
 def trace(checkpoint: str, folder: pathlib.Path, drafts: int, fault: str) -> None:

@@ -5,7 +5,8 @@
 
 SOURCE is llama.cpp's source. Its converter identifies a pre-tokenizer by the digest of a text
 tokenized with it, and refuses unknown ones. The tokenizer of `make` splits text like Qwen3.5's, so
-it is passed off as that one. Nothing else is changed.
+it is passed off as that one. For Qwen3 the converter looks for a tokenizer.model first, with the package
+sentencepiece; `make` writes no such file, and the answer is given without the package. Nothing else is changed.
 
 Needs torch, transformers and numpy (tools/gen/venv.sh).
 """
@@ -13,6 +14,10 @@ Needs torch, transformers and numpy (tools/gen/venv.sh).
 import runpy
 import sys
 from pathlib import Path
+
+
+def no_sentencepiece(_self: object) -> None:
+    raise FileNotFoundError("tokenizer.model")
 
 
 def main() -> None:
@@ -23,6 +28,7 @@ def main() -> None:
     from conversion.base import TextModel
 
     TextModel.get_vocab_base_pre = lambda _self, _tokenizer: "qwen35"
+    TextModel._set_vocab_sentencepiece = no_sentencepiece
     program = str(Path(source) / "convert_hf_to_gguf.py")
     sys.argv = [program, checkpoint, "--outfile", out, *options]
     runpy.run_path(program, run_name="__main__")

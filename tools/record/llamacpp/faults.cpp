@@ -79,10 +79,12 @@ bool is_computed(const ggml_tensor * t) {
     result __wrap_##name parameters
 
 WRAP(ggml_tensor *, ggml_rms_norm, (ggml_context * ctx, ggml_tensor * a, float eps)) {
-    if (planted("norm_eps") && is(a, "attn_residual")) {
+    if (planted("norm_eps") && (is(a, "attn_residual") || is(a, "ffn_inp"))) {
         return __real_ggml_rms_norm(ctx, a, 1e-2F);
     }
-    if ((planted("no_l2norm") && is(a, "k_conv")) || (planted("mtp_hidden_norm") && is(a, "mtp_h_input"))) {
+    const bool heads = is(a, "Qcur") || is(a, "Kcur") || views(a, "Qcur") || views(a, "Kcur");
+    if ((planted("no_l2norm") && is(a, "k_conv")) || (planted("mtp_hidden_norm") && is(a, "mtp_h_input")) ||
+        (planted("no_qk_norm") && heads)) {
         return same(ctx, a);
     }
     return __real_ggml_rms_norm(ctx, a, eps);
@@ -137,6 +139,9 @@ void change_rope(const ggml_tensor * a, int & n_dims, float & base) {
     }
     if (planted("rope_whole")) {
         n_dims = (int) a->ne[0];
+    }
+    if (planted("rope_part")) {
+        n_dims = (int) a->ne[0] / 4;
     }
 }
 

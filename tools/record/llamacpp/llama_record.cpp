@@ -46,7 +46,7 @@ struct Recorder {
 
     // Values that are recorded: numbers with a name.
     bool wants(const ggml_tensor * t) const {
-        static const char * const few[] = {"model.input_embed", "model.embed_tokens", "result_output"};
+        static const char * const few[] = {"model.input_embed", "model.embed_tokens", "embd", "result_output"};
         const bool known = t->name[0] && (t->type == GGML_TYPE_F32 || t->type == GGML_TYPE_I32);
         return on && known && (!logits || std::find(std::begin(few), std::end(few), std::string(t->name)) != std::end(few));
     }

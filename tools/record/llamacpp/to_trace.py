@@ -78,6 +78,15 @@ EXPERTS = {
     "ffn_moe_swiglu": "mlp.experts.swiglu",
     "ffn_moe_down": "mlp.experts.down_proj",
 }
+# Qwen3: attention without a gate, no shared expert, and other names of the block
+QWEN3 = {
+    "ffn_inp": "attn_residual",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_moe_out": "mlp.out",
+    "Qcur/MUL_MAT": "self_attn.q_proj",
+    "kqv_out": "self_attn.core_out",
+    "kqv_out+MUL_MAT": "self_attn.o_proj",
+}
 DENSE = {"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_swiglu": "mlp.swiglu"}
 MTP = {
     "mtp_tok_embd": "embed",
@@ -107,7 +116,7 @@ MTP_LAYER = {
     "mtp_ffn_out": "mlp.out",
     "mtp_post_ffn": "output",
 }
-EMBED = ("model.input_embed", "model.embed_tokens")  # the first node of a graph
+EMBED = ("model.input_embed", "model.embed_tokens", "embd")  # the first node of a graph
 CALL = dict.fromkeys(EMBED, "embed") | {"result_norm": "norm", "result_output": "logits"}
 
 
@@ -115,6 +124,10 @@ class Heads:
     """The order of the heads of linear attention in llama.cpp and here."""
 
     def __init__(self, config: dict[str, Any]) -> None:
+        if "linear_num_key_heads" not in config:
+            config = dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads"), 1) | dict.fromkeys(
+                ("linear_key_head_dim", "linear_value_head_dim"), 0
+            )
         self.nk, self.dk = config["linear_num_key_heads"], config["linear_key_head_dim"]
         self.nv, self.dv = config["linear_num_value_heads"], config["linear_value_head_dim"]
         self.per_key = self.nv // self.nk
@@ -248,7 +261,8 @@ class Call(Nodes):
 
     def names(self, layer: int) -> dict[str, str]:
         mixer = LINEAR if (layer, "state_predelta") in self.nodes else FULL
-        return EVERY | mixer | self.feed_forward(layer)
+        names = EVERY | mixer | self.feed_forward(layer)
+        return names | QWEN3 if (layer, "ffn_norm") in self.nodes else names
 
     def state(self, heads: Heads) -> dict[str, numpy.ndarray]:
         found = {}
