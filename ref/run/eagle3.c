@@ -262,6 +262,42 @@ sb_status sb_eagle3_follow(sb_eagle3_drafts *d, const uint32_t *tokens, size_t n
     return sb_eagle3_follow_states(d, sb_session_states_kept(d->session), tokens, n, err);
 }
 
+int sb_eagle3_entries(const sb_eagle3_drafts *d, sb_drafter_state *out)
+{
+    const sb_eagle3_config *c = &d->drafter->config;
+    *out = (sb_drafter_state){.kv_heads = c->layer.kv_heads,
+                              .head_dim = c->layer.head_dim,
+                              .states = c->states,
+                              .width = c->target_hidden,
+                              .entries = d->state->position,
+                              .keys = d->state->layers[0].keys,
+                              .values = d->state->layers[0].values,
+                              .pending = d->pending};
+    return d->has_pending && !d->failed;
+}
+
+sb_status sb_eagle3_restore(sb_eagle3_drafts *d, const sb_drafter_state *from, sb_error *err)
+{
+    sb_drafter_state own;
+    (void)sb_eagle3_entries(d, &own);
+    if (from->kv_heads != own.kv_heads || from->head_dim != own.head_dim ||
+        from->states != own.states || from->width != own.width)
+        return sb_fail(err, SB_ERR_USAGE, "the entries are those of a drafter of another shape");
+    sb_eagle3_reset(d);
+    sb_status status = sb_state_reserve(d->state, from->entries, err);
+    if (status)
+        return status;
+    const size_t kv = sb_drafter_kv_size(from);
+    if (kv) {
+        memcpy(d->state->layers[0].keys, from->keys, kv * sizeof *from->keys);
+        memcpy(d->state->layers[0].values, from->values, kv * sizeof *from->values);
+    }
+    memcpy(d->pending, from->pending, sb_drafter_pending_size(from) * sizeof *from->pending);
+    d->state->position = from->entries;
+    d->has_pending = 1;
+    return SB_OK;
+}
+
 void sb_eagle3_forget(sb_eagle3_drafts *d)
 {
     d->drafted = 0;

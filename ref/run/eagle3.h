@@ -8,6 +8,7 @@
 
 #include "ref/model/eagle3.h"
 #include "ref/run/session.h"
+#include "ref/state/drafter.h"
 
 typedef struct sb_eagle3 sb_eagle3;               /* the drafter; immutable */
 typedef struct sb_eagle3_drafts sb_eagle3_drafts; /* its entries for one session */
@@ -46,6 +47,24 @@ sb_status sb_eagle3_draft(sb_eagle3_drafts *drafts, uint32_t token, float *logit
 
 /* The next draft counts as a first one. */
 void sb_eagle3_forget(sb_eagle3_drafts *drafts);
+
+/* Shows the entries as a part of a state; the pointers are valid until the next call. 0: no token
+ * has been fed, or entries are missing since a failure. */
+int sb_eagle3_entries(const sb_eagle3_drafts *drafts, sb_drafter_state *out);
+
+/* Continues from a copy of these entries, for a session that continues from their state. */
+sb_status sb_eagle3_restore(sb_eagle3_drafts *drafts, const sb_drafter_state *entries,
+                            sb_error *err);
+
+/* What decides the bits of entries, for a state file (D-11). */
+enum { SB_EAGLE3_TEXT = 1280 };
+typedef struct sb_eagle3_identity {
+    sb_digest checkpoint;      /* of its folder: G-5 */
+    char text[SB_EAGLE3_TEXT]; /* of its configuration */
+} sb_eagle3_identity;
+
+/* Reads the whole folder. */
+sb_status sb_eagle3_identify(const sb_eagle3 *drafter, sb_eagle3_identity *out, sb_error *err);
 
 /* The same as sb_eagle3_follow for states (n, states, Ht) that another program has made. */
 sb_status sb_eagle3_follow_states(sb_eagle3_drafts *drafts, const float *states,

@@ -12,6 +12,7 @@
 #include "ref/model/eagle3_tensors.h"
 #include "ref/model/probe.h"
 #include "ref/run/eagle3_weights.h"
+#include "ref/run/state_text.h"
 
 typedef struct binder {
     sb_eagle3 *d;
@@ -261,6 +262,12 @@ const sb_eagle3_config *sb_eagle3_config_of(const sb_eagle3 *d)
 const uint32_t *sb_eagle3_vocabulary(const sb_eagle3 *d)
 {
     return d->target_of;
+}
+
+sb_status sb_eagle3_identify(const sb_eagle3 *d, sb_eagle3_identity *out, sb_error *err)
+{
+    sb_state_drafter_text(&d->config, d->after, out->text);
+    return sb_checkpoint_digest(d->checkpoint, &out->checkpoint, err);
 }
 
 sb_session_states sb_eagle3_states(const sb_eagle3 *d)

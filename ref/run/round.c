@@ -181,6 +181,11 @@ sb_status sb_rounds_fed(sb_rounds *r, const uint32_t *tokens, size_t n, sb_error
     return status ? sb_fail_in(err, status, "drafter") : SB_OK;
 }
 
+sb_eagle3_drafts *sb_rounds_drafter(const sb_rounds *r)
+{
+    return r->drafter;
+}
+
 /* P-15: "the logit -2^100 for every token that it cannot draft"; small: (Vd) */
 static void spread(const sb_rounds *r, const float *small, float *logits)
 {

@@ -86,6 +86,9 @@ void sb_rounds_reset(sb_rounds *rounds);
  * a drafter it does nothing. */
 sb_status sb_rounds_fed(sb_rounds *rounds, const uint32_t *tokens, size_t n, sb_error *err);
 
+/* The entries of the drafter; NULL without one. */
+sb_eagle3_drafts *sb_rounds_drafter(const sb_rounds *rounds);
+
 /* Runs one round. Afterwards all emitted tokens except the last have been fed. SB_ERR_USAGE: an
  * invalid request. If the caller has called sb_session_verify itself, it must have called
  * sb_session_keep, too. After a failure either the state is unchanged, or the session refuses

@@ -27,11 +27,15 @@ static uint64_t rows_of(const sb_state_reader *r, const char *name, uint64_t oth
 
 /* Takes the position and the number of entries from the tensors. If no tensor shows the position,
  * takes the position from `like`. */
-static void guess_sizes(const sb_state_reader *r, const sb_state *like, sb_state *sizes)
+static void guess_sizes(const sb_state_reader *r, const sb_state *like, sb_state *sizes,
+                        sb_drafter_state *drafter)
 {
+    int has_drafter = 0;
     *sizes = (sb_state){.config = &r->out->config, .position = like->position};
     for (size_t i = 0; i < r->in->count; i++)
         sizes->has_mtp |= sb_starts(r->in->tensors[i].name, "mtp.");
+    for (size_t i = 0; i < r->in->count; i++)
+        has_drafter |= sb_starts(r->in->tensors[i].name, "drafter.");
     for (uint32_t i = 0; i < like->config->layers; i++)
         if (like->config->layer_is_full[i]) {
             sb_piece keys = sb_state_piece(sizes, 2 * (size_t)i);
@@ -40,6 +44,11 @@ static void guess_sizes(const sb_state_reader *r, const sb_state *like, sb_state
         }
     if (sizes->has_mtp)
         sizes->mtp_entries = rows_of(r, "mtp.layers.0.self_attn.keys", 0);
+    if (!has_drafter || !like->drafter)
+        return;
+    *drafter = *like->drafter;
+    drafter->entries = rows_of(r, "drafter.layers.0.self_attn.keys", 0);
+    sizes->drafter = drafter;
 }
 
 /* D-10: "A file without metadata is read for a comparison only" */
@@ -48,12 +57,14 @@ static sb_status read_bare(const char *path, const sb_safetensors *in, const sb_
 {
     sb_state_reader r = {.path = path, .in = in, .bare = 1, .out = out, .err = err};
     sb_state sizes;
+    sb_drafter_state drafter;
     *out = *like;
     out->state = NULL;
     out->tokens = NULL;
-    out->mtp = (sb_digest){{0}};
+    out->mtp = out->drafter = (sb_digest){{0}};
+    out->entries = NULL;
     out->bare = 1;
-    guess_sizes(&r, like->state, &sizes);
+    guess_sizes(&r, like->state, &sizes, &drafter);
     sb_status status = sb_state_check_tensors(&r, &sizes);
     if (!status)
         status = sb_state_fill(&r, &sizes);
@@ -61,6 +72,8 @@ static sb_status read_bare(const char *path, const sb_safetensors *in, const sb_
         status = sb_state_digest(out->state, &out->target, err);
     if (!status && sizes.has_mtp)
         status = sb_state_mtp_digest(out->state, &out->mtp, err);
+    if (!status && out->state->drafter)
+        status = sb_drafter_state_digest(out->state->drafter, &out->drafter, err);
     return status;
 }
 

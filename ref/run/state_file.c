@@ -83,8 +83,8 @@ static sb_status declare(sb_writer *writer, const sb_state *state, const uint32_
  * key. */
 typedef struct words {
     char config[SB_STATE_CONFIG_SIZE], layers[SB_MAX_LAYERS + 1], knobs[SB_STATE_KNOBS_SIZE];
-    char position[24], entries[24], spec[16];
-    sb_digest target, mtp, tokens, seal;
+    char position[24], entries[24], drafter_entries[24], spec[16];
+    sb_digest target, mtp, tokens, drafter, seal;
     const char *values[SB_STATE_KEY_COUNT];
 } words;
 
@@ -112,6 +112,8 @@ static sb_status write_words(const sb_state *state, const sb_state_origin *origi
         status = sb_state_mtp_digest(state, &w->mtp, err);
     if (!status && origin->tokens && state->position)
         status = digest_tokens(origin->tokens, state->position, &w->tokens, err);
+    if (!status && state->drafter)
+        status = sb_drafter_state_digest(state->drafter, &w->drafter, err);
     if (status)
         return status;
     sb_state_config_text(state->config, w->config);
@@ -122,6 +124,14 @@ static sb_status write_words(const sb_state *state, const sb_state_origin *origi
     snprintf(w->spec, sizeof w->spec, "%d", SB_SPEC_VERSION);
     w->values[SB_STATE_KEY_checkpoint] = origin->checkpoint.hex;
     w->values[SB_STATE_KEY_config] = w->config;
+    if (state->drafter) {
+        snprintf(w->drafter_entries, sizeof w->drafter_entries, "%" PRIu64,
+                 state->drafter->entries);
+        w->values[SB_STATE_KEY_drafter] = w->drafter.hex;
+        w->values[SB_STATE_KEY_drafter_checkpoint] = origin->drafter->checkpoint.hex;
+        w->values[SB_STATE_KEY_drafter_config] = origin->drafter->text;
+        w->values[SB_STATE_KEY_drafter_entries] = w->drafter_entries;
+    }
     w->values[SB_STATE_KEY_engine] = origin->kernels ? sb_state_kernels : NULL;
     w->values[SB_STATE_KEY_knobs] = w->knobs;
     w->values[SB_STATE_KEY_layers] = w->layers;
@@ -143,6 +153,10 @@ static sb_status check_origin(const sb_state *state, const sb_state_origin *orig
         return sb_fail(err, SB_ERR_USAGE,
                        "a state is saved with the digest of its checkpoint, its knobs and the "
                        "name of its profile");
+    if ((state->drafter != NULL) != (origin->drafter != NULL) ||
+        (state->drafter && strlen(origin->drafter->checkpoint.hex) != 32))
+        return sb_fail(err, SB_ERR_USAGE,
+                       "entries of a drafter are saved with the digest of the drafter");
     for (uint64_t i = 0; origin->tokens && i < state->position; i++)
         if (origin->tokens[i] >= state->config->vocab_size)
             return sb_fail(err, SB_ERR_USAGE, "token %" PRIu64 " is id %u, expected one below %u",
@@ -189,9 +203,8 @@ static sb_status other_config(const char *path, const char *file, const char *mo
         file += in_file + (file[in_file] == ' ');
         model += in_model + (model[in_model] == ' ');
     }
-    return sb_fail(err, SB_ERR_INPUT,
-                   "%s: belongs to a model with %.*s, but this checkpoint has %.*s", SB_SHOW(path),
-                   (int)strcspn(file, " "), file, (int)strcspn(model, " "), model);
+    return sb_fail(err, SB_ERR_INPUT, "%s: belongs to a model with %.*s, but this one has %.*s",
+                   SB_SHOW(path), (int)strcspn(file, " "), file, (int)strcspn(model, " "), model);
 }
 
 sb_status sb_state_file_belongs(const sb_state_file *file, const char *path, const sb_model *model,
@@ -226,6 +239,25 @@ sb_status sb_state_file_belongs(const sb_state_file *file, const char *path, con
     return SB_OK;
 }
 
+sb_status sb_state_file_has_entries(const sb_state_file *file, const char *path,
+                                    const sb_eagle3_identity *drafter, const char *folder,
+                                    sb_error *err)
+{
+    if (!file->drafter.hex[0])
+        return sb_fail(err, SB_ERR_USAGE,
+                       "--drafter %s, but the state %s has no entries of the drafter; it was saved "
+                       "by a run without one",
+                       SB_SHOW(folder), SB_SHOW(path));
+    if (strcmp(file->drafts_of.checkpoint.hex, drafter->checkpoint.hex) != 0)
+        return sb_fail(err, SB_ERR_INPUT,
+                       "%s: has entries of the drafter with the digest %s, but %s has %s",
+                       SB_SHOW(path), file->drafts_of.checkpoint.hex, SB_SHOW(folder),
+                       drafter->checkpoint.hex);
+    return strcmp(file->drafts_of.text, drafter->text) == 0
+               ? SB_OK
+               : other_config(path, file->drafts_of.text, drafter->text, err);
+}
+
 sb_status sb_state_file_take(sb_state_file *file, const char *path, const sb_model *model,
                              const sb_state_origin *origin, int has_mtp, sb_state **out,
                              sb_error *err)
@@ -241,6 +273,8 @@ sb_status sb_state_file_take(sb_state_file *file, const char *path, const sb_mod
         sb_state_drop_mtp(file->state);
     /* not the file's config, because the state outlives the file */
     file->state->config = &model->config;
+    file->entries = file->state->drafter;
+    file->state->drafter = NULL;
     *out = file->state;
     file->state = NULL;
     return SB_OK;

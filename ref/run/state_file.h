@@ -5,6 +5,7 @@
 
 #include "ref/base/hash.h"
 #include "ref/ops/knobs.h"
+#include "ref/run/eagle3.h"
 #include "ref/run/model.h"
 #include "ref/state/state.h"
 
@@ -13,9 +14,10 @@
 typedef struct sb_state_origin {
     sb_digest checkpoint; /* from sb_checkpoint_digest, which reads the whole checkpoint */
     const sb_knobs *knobs;
-    const char *profile;    /* for readers: "exact"; only the knobs are compared */
-    const uint32_t *tokens; /* (position) the ids that were fed, or NULL */
-    int kernels;            /* 1: computed by kernels (gpu/); 0: by the reference */
+    const char *profile;               /* for readers: "exact"; only the knobs are compared */
+    const uint32_t *tokens;            /* (position) the ids that were fed, or NULL */
+    int kernels;                       /* 1: computed by kernels (gpu/); 0: by the reference */
+    const sb_eagle3_identity *drafter; /* of the entries of the state; NULL: it has none */
 } sb_state_origin;
 
 /* Writes a file, or replaces an existing one. SB_ERR_NUMERIC if an element is not finite. */
@@ -38,10 +40,13 @@ typedef struct sb_state_file {
     char profile[64];
     char config_text[1024]; /* the text in the file (D-11) */
     sb_digest checkpoint, target;
-    sb_digest mtp;    /* "" without a head */
-    uint32_t *tokens; /* (position), or NULL */
-    int kernels;      /* as in sb_state_origin */
-    int bare;         /* the file had no metadata: sb_state_file_open_like */
+    sb_digest mtp;                /* "" without a head */
+    uint32_t *tokens;             /* (position), or NULL */
+    int kernels;                  /* as in sb_state_origin */
+    sb_digest drafter;            /* of the entries of a drafter; "" without */
+    sb_eagle3_identity drafts_of; /* the drafter, if there is one */
+    sb_drafter_state *entries;    /* those of a state that was taken; NULL: it had none */
+    int bare;                     /* the file had no metadata: sb_state_file_open_like */
 } sb_state_file;
 
 sb_status sb_state_file_open(const char *path, sb_state_file **out, sb_error *err);
@@ -63,8 +68,14 @@ void sb_state_file_free(sb_state_file *file);
 sb_status sb_state_file_belongs(const sb_state_file *file, const char *path, const sb_model *model,
                                 const sb_state_origin *origin, sb_error *err);
 
+/* The same for the entries of a drafter; `folder` names it in messages. SB_ERR_USAGE if the file
+ * has none, SB_ERR_INPUT if they are those of another one. */
+sb_status sb_state_file_has_entries(const sb_state_file *file, const char *path,
+                                    const sb_eagle3_identity *drafter, const char *folder,
+                                    sb_error *err);
+
 /* Moves the state out of a file that belongs to the model; the result is that of sb_state_load.
- * Afterwards the file has no state. */
+ * Afterwards the file has no state, but the entries of a drafter. */
 sb_status sb_state_file_take(sb_state_file *file, const char *path, const sb_model *model,
                              const sb_state_origin *origin, int has_mtp, sb_state **out,
                              sb_error *err);

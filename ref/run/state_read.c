@@ -34,6 +34,10 @@ static sb_status take_pair(sb_state_reader *r, const sb_metadata_pair *pair)
 static sb_status read_metadata(sb_state_reader *r)
 {
     static const char is_optional[SB_STATE_KEY_COUNT] = {[SB_STATE_KEY_engine] = 1,
+                                                         [SB_STATE_KEY_drafter] = 1,
+                                                         [SB_STATE_KEY_drafter_checkpoint] = 1,
+                                                         [SB_STATE_KEY_drafter_config] = 1,
+                                                         [SB_STATE_KEY_drafter_entries] = 1,
                                                          [SB_STATE_KEY_mtp] = 1,
                                                          [SB_STATE_KEY_mtp_entries] = 1,
                                                          [SB_STATE_KEY_tokens] = 1};
@@ -113,6 +117,38 @@ static sb_status read_head(sb_state_reader *r, sb_state *sizes)
     return status;
 }
 
+/* S-15: "an entry for each token but the first" */
+static sb_status read_drafter(sb_state_reader *r, sb_state *sizes, sb_drafter_state *drafter)
+{
+    unsigned have = 0;
+    sb_error why = {{0}};
+    sb_eagle3_identity *of = &r->out->drafts_of;
+    for (unsigned k = SB_STATE_KEY_drafter; k <= SB_STATE_KEY_drafter_entries; k++)
+        have += r->values[k] != NULL;
+    if (have == 0)
+        return SB_OK;
+    if (have != 4)
+        return FAIL(r, "%s: has only some of \"%s\" and the other three keys of a drafter",
+                    SB_SHOW(r->path), sb_state_key_name(SB_STATE_KEY_drafter));
+    sb_status status =
+        sb_state_drafter_parse(r->values[SB_STATE_KEY_drafter_config], drafter, &why);
+    if (status)
+        return sb_fail(r->err, status, "%s: %s", SB_SHOW(r->path), why.text);
+    snprintf(of->text, sizeof of->text, "%s", r->values[SB_STATE_KEY_drafter_config]);
+    status = read_digest(r, SB_STATE_KEY_drafter_checkpoint, &of->checkpoint);
+    if (!status)
+        status = read_digest(r, SB_STATE_KEY_drafter, &r->out->drafter);
+    if (!status)
+        status = read_number(r, SB_STATE_KEY_drafter_entries, SB_POSITION_LIMIT, &drafter->entries);
+    if (!status && drafter->entries + 1 != sizes->position)
+        status = FAIL(r,
+                      "%s: has %" PRIu64 " entries of the drafter at position %" PRIu64
+                      ", expected one for each token but the first",
+                      SB_SHOW(r->path), drafter->entries, sizes->position);
+    sizes->drafter = drafter;
+    return status;
+}
+
 static sb_status read_words(sb_state_reader *r, sb_state *sizes)
 {
     sb_state_file *out = r->out;
@@ -158,7 +194,7 @@ static sb_status check_digest(sb_state_reader *r, sb_state_key key, const sb_dig
 
 static sb_status check_digests(sb_state_reader *r)
 {
-    sb_digest target, mtp;
+    sb_digest target, mtp, drafter;
     const sb_state *state = r->out->state;
     sb_status status = sb_state_digest(state, &target, r->err);
     if (!status)
@@ -167,6 +203,10 @@ static sb_status check_digests(sb_state_reader *r)
         status = sb_state_mtp_digest(state, &mtp, r->err);
     if (!status && state->has_mtp)
         status = check_digest(r, SB_STATE_KEY_mtp, &mtp);
+    if (!status && state->drafter)
+        status = sb_drafter_state_digest(state->drafter, &drafter, r->err);
+    if (!status && state->drafter)
+        status = check_digest(r, SB_STATE_KEY_drafter, &drafter);
     return status;
 }
 
@@ -197,9 +237,12 @@ static sb_status read_all(const char *path, const sb_safetensors *in, sb_state_f
 {
     sb_state_reader r = {.path = path, .in = in, .out = out, .err = err};
     sb_state sizes = {.config = NULL};
+    sb_drafter_state drafter;
     sb_status status = read_metadata(&r);
     if (!status)
         status = read_words(&r, &sizes);
+    if (!status)
+        status = read_drafter(&r, &sizes, &drafter);
     if (!status)
         status = sb_state_check_tensors(&r, &sizes);
     if (!status)
@@ -253,6 +296,7 @@ void sb_state_file_free(sb_state_file *file)
     if (!file)
         return;
     sb_state_free(file->state);
+    sb_drafter_state_free(file->entries);
     free(file->tokens);
     free(file);
 }

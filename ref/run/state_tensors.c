@@ -98,6 +98,8 @@ sb_status sb_state_fill(const sb_state_reader *r, const sb_state *sizes)
         status = sb_state_reserve(state, rows, r->err);
     if (status)
         return status;
+    if (sizes->drafter)
+        status = sb_drafter_state_new(sizes->drafter, &state->drafter, r->err);
     state->position = sizes->position;
     state->mtp_entries = sizes->mtp_entries;
     for (size_t i = 0; i < sb_state_pieces(state) && !status; i++) {

@@ -153,6 +153,48 @@ sb_status sb_state_config_parse(const char *text, const char *layers, sb_config 
     return SB_OK;
 }
 
+/* --- drafter ---------------------------------------------------------------------------------- */
+
+/* D-11: "then the words target_hidden_size, draft_vocab_size, states, after and those of its flags"
+ */
+void sb_state_drafter_text(const sb_eagle3_config *c, const uint32_t *after,
+                           char text[SB_EAGLE3_TEXT])
+{
+    sb_state_config_text(&c->layer, text);
+    size_t used = strlen(text);
+    used += (size_t)snprintf(
+        text + used, SB_EAGLE3_TEXT - used, " target_hidden_size=%u draft_vocab_size=%u states=%u",
+        (unsigned)c->target_hidden, (unsigned)c->draft_vocab, (unsigned)c->states);
+    for (uint32_t i = 0; i < c->states; i++)
+        used += (size_t)snprintf(text + used, SB_EAGLE3_TEXT - used, "%s%u",
+                                 i ? "," : " after=", (unsigned)after[i]);
+    snprintf(text + used, SB_EAGLE3_TEXT - used,
+             " norm_before_residual=%d norm_before_fc=%d fc_norm=%d norm_output=%d qwen3=%d",
+             c->norm_before_residual, c->norm_before_fc, c->fc_norm, c->norm_output, c->qk_norm);
+}
+
+sb_status sb_state_drafter_parse(const char *text, sb_drafter_state *out, sb_error *err)
+{
+    const struct {
+        field of;
+        uint32_t *to;
+    } all[] = {{{"num_key_value_heads", 0, 1, SB_MAX_WIDTH}, &out->kv_heads},
+               {{"head_dim", 0, 1, SB_MAX_WIDTH}, &out->head_dim},
+               {{"target_hidden_size", 0, 1, SB_MAX_WIDTH}, &out->width},
+               {{"states", 0, 1, SB_EAGLE3_STATES}, &out->states}};
+    sb_status status = SB_OK;
+    *out = (sb_drafter_state){.entries = 0};
+    if (strlen(text) >= SB_EAGLE3_TEXT)
+        return sb_fail(err, SB_ERR_INPUT, "the config of its drafter has %zu bytes, expected fewer",
+                       strlen(text));
+    for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
+        status = read_field(text, &all[i].of, all[i].to, err);
+    if (!status && too_wide(out->kv_heads, out->head_dim))
+        status = sb_fail(err, SB_ERR_INPUT,
+                         "the key heads of its drafter are wider than %d together", SB_MAX_WIDTH);
+    return status;
+}
+
 /* --- knobs ------------------------------------------------------------------------------------ */
 
 void sb_state_knobs_text(const sb_knobs *knobs, char text[SB_STATE_KNOBS_SIZE])

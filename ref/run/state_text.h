@@ -6,6 +6,7 @@
 #include "ref/container/metadata.h"
 #include "ref/model/config.h"
 #include "ref/ops/knobs.h"
+#include "ref/run/eagle3.h"
 
 typedef enum sb_state_key {
 #define SB_STATE_KEY(name) SB_STATE_KEY_##name,
@@ -30,6 +31,11 @@ void sb_state_layers_text(const sb_config *config, char text[SB_MAX_LAYERS + 1])
 /* Parses both texts. The message of SB_ERR_INPUT does not name the file. */
 sb_status sb_state_config_parse(const char *text, const char *layers, sb_config *out,
                                 sb_error *err);
+
+/* The text of a drafter (D-11), and what it says about the shape of entries. */
+void sb_state_drafter_text(const sb_eagle3_config *config, const uint32_t *after,
+                           char text[SB_EAGLE3_TEXT]);
+sb_status sb_state_drafter_parse(const char *text, sb_drafter_state *out, sb_error *err);
 
 /* "act=bf16 scores=act": the knobs whose value is not their first value. sb_state_knobs_parse reads
  * this text. */

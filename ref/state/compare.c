@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ref/base/bytes.h"
+#include "ref/state/drafter.h"
 
 /* The sizes that must be equal, by the names of config.json. */
 static sb_status check_sizes(const sb_config *a, const sb_config *b, sb_error *err)
@@ -36,6 +37,20 @@ static sb_status check_sizes(const sb_config *a, const sb_config *b, sb_error *e
                            "only one of them",
                            (unsigned)i);
     return SB_OK;
+}
+
+static sb_status check_drafters(const sb_drafter_state *a, const sb_drafter_state *b, sb_error *err)
+{
+    if (!a || !b ||
+        (a->kv_heads == b->kv_heads && a->head_dim == b->head_dim && a->states == b->states &&
+         a->width == b->width))
+        return SB_OK;
+    return sb_fail(err, SB_ERR_USAGE,
+                   "the states have entries of different drafters: %u key heads of width %u and %u "
+                   "states of width %u in one, %u of %u and %u of %u in the other",
+                   (unsigned)a->kv_heads, (unsigned)a->head_dim, (unsigned)a->states,
+                   (unsigned)a->width, (unsigned)b->kv_heads, (unsigned)b->head_dim,
+                   (unsigned)b->states, (unsigned)b->width);
 }
 
 static void measure_element(sb_piece_difference *d, float a, float b)
@@ -70,15 +85,21 @@ sb_status sb_state_compare(const sb_state *a, const sb_state *b, sb_state_differ
                            sb_error *err)
 {
     sb_status status = check_sizes(a->config, b->config, err);
+    if (!status)
+        status = check_drafters(a->drafter, b->drafter, err);
     if (status)
         return status;
     *out = (sb_state_difference){.position = {a->position, b->position},
                                  .entries = {a->mtp_entries, b->mtp_entries},
-                                 .has_mtp = {a->has_mtp != 0, b->has_mtp != 0}};
-    size_t in_a = sb_state_pieces(a), in_b = sb_state_pieces(b);
-    out->pieces = in_a < in_b ? in_a : in_b;
-    for (size_t i = 0; i < out->pieces; i++) {
-        sb_piece left = sb_state_piece(a, i), right = sb_state_piece(b, i);
+                                 .has_mtp = {a->has_mtp != 0, b->has_mtp != 0},
+                                 .has_drafter = {a->drafter != NULL, b->drafter != NULL}};
+    out->drafter_entries[0] = a->drafter ? a->drafter->entries : 0;
+    out->drafter_entries[1] = b->drafter ? b->drafter->entries : 0;
+    for (size_t i = 0; i < sb_state_pieces(a); i++) {
+        sb_piece left, right;
+        if (!sb_state_piece_pair(a, b, i, &left, &right))
+            continue;
+        out->pieces++;
         sb_piece_difference d = sb_piece_compare(&left, &right);
         out->different += d.different;
         if (!d.different || out->pieces_different++)
@@ -89,7 +110,9 @@ sb_status sb_state_compare(const sb_state *a, const sb_state *b, sb_state_differ
         out->place = sb_piece_find(a->config, &left, d.first);
     }
     out->differs = out->has_element || out->position[0] != out->position[1] ||
-                   out->entries[0] != out->entries[1] || out->has_mtp[0] != out->has_mtp[1];
+                   out->entries[0] != out->entries[1] || out->has_mtp[0] != out->has_mtp[1] ||
+                   out->has_drafter[0] != out->has_drafter[1] ||
+                   out->drafter_entries[0] != out->drafter_entries[1];
     return SB_OK;
 }
 
@@ -131,6 +154,14 @@ const char *sb_difference_show(const sb_state_difference *d, sb_difference_text 
     } else if (d->entries[0] != d->entries[1]) {
         snprintf(text, sizeof text, "entries of the MTP head %" PRIu64 " and %" PRIu64,
                  d->entries[0], d->entries[1]);
+        add(room, text);
+    }
+    if (d->has_drafter[0] != d->has_drafter[1]) {
+        add(room, d->has_drafter[0] ? "only the first has entries of a drafter"
+                                    : "only the second has entries of a drafter");
+    } else if (d->drafter_entries[0] != d->drafter_entries[1]) {
+        snprintf(text, sizeof text, "entries of the drafter %" PRIu64 " and %" PRIu64,
+                 d->drafter_entries[0], d->drafter_entries[1]);
         add(room, text);
     }
     if (d->has_element)

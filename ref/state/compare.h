@@ -18,13 +18,15 @@ typedef struct sb_piece_difference {
 typedef struct sb_state_difference {
     int differs;
     uint64_t position[2], entries[2];
-    int has_mtp[2];  /* pieces of the head are compared only if both states have a head */
-    int has_element; /* 1: a common element differs, and the members below are set */
-    sb_piece piece;  /* the first piece that differs */
+    uint64_t drafter_entries[2];
+    int has_drafter[2]; /* likewise as has_mtp */
+    int has_mtp[2];     /* pieces of the head are compared only if both states have a head */
+    int has_element;    /* 1: a common element differs, and the members below are set */
+    sb_piece piece;     /* the first piece that differs */
     sb_piece_difference in_piece;
     sb_piece_place place;
-    size_t pieces, pieces_different;
-    uint64_t different; /* different elements in all pieces */
+    size_t pieces, pieces_different; /* pieces: those that both have */
+    uint64_t different;              /* different elements in all pieces */
 } sb_state_difference;
 
 /* SB_ERR_USAGE if the states cannot be of one model: layers or widths differ. */

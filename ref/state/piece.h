@@ -9,23 +9,29 @@ typedef enum sb_piece_kind {
     SB_PIECE_values,          /* as keys */
     SB_PIECE_conv_state,      /* (kw-1, C) */
     SB_PIECE_recurrent_state, /* (nV, dk, dv) */
-    SB_PIECE_hidden           /* (H): of the head */
+    SB_PIECE_hidden,          /* (H): of the head */
+    SB_PIECE_states           /* (n, Ht): of the drafter */
 } sb_piece_kind;
 
 enum { SB_PIECE_RANK = 3 };
 
 typedef struct sb_piece {
     sb_piece_kind kind;
-    uint32_t layer; /* L: the MTP head */
+    uint32_t layer; /* L: the MTP head; L + 1: the drafter */
     char name[64];  /* "layers.3.self_attn.keys", "mtp.hidden" */
     unsigned rank;
     uint64_t shape[SB_PIECE_RANK];
     float *data; /* NULL if state->layers is NULL: only the sizes are known */
 } sb_piece;
 
-/* Two pieces per layer, then keys, values and hidden of the MTP head. Some may have no elements. */
+/* Two pieces per layer, then keys, values and hidden of the MTP head, then keys, values and states
+ * of the drafter. Some may have no elements. */
 size_t sb_state_pieces(const sb_state *state);
 sb_piece sb_state_piece(const sb_state *state, size_t i);
+
+/* Piece i of `a` and the piece of the same name of `b`. 0: `b` has none. */
+int sb_state_piece_pair(const sb_state *a, const sb_state *b, size_t i, sb_piece *left,
+                        sb_piece *right);
 
 uint64_t sb_piece_elements(const sb_piece *piece);
 

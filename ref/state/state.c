@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/state/drafter.h"
 
 size_t sb_state_kv_row(const sb_config *config)
 {
@@ -81,6 +82,7 @@ void sb_state_free(sb_state *state)
     }
     free(state->layers);
     free(state->mtp_hidden);
+    sb_drafter_state_free(state->drafter);
     free(state);
 }
 

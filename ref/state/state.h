@@ -23,13 +23,15 @@ typedef struct sb_layer_state {
 } sb_layer_state;
 
 typedef struct sb_state {
-    const sb_config *config; /* not owned */
-    uint64_t position;       /* tokens fed */
-    uint64_t capacity;       /* positions that fit into keys and values */
-    sb_layer_state *layers;  /* (L), and one more for the MTP layer if has_mtp */
-    int has_mtp;             /* the MTP head is fed with the sequence (S-7) */
-    uint64_t mtp_entries;    /* its entries: rows of layers[L] */
-    float *mtp_hidden;       /* (H) the last hidden vector, whose MTP entry needs the next token */
+    const sb_config *config;          /* not owned */
+    uint64_t position;                /* tokens fed */
+    uint64_t capacity;                /* positions that fit into keys and values */
+    sb_layer_state *layers;           /* (L), and one more for the MTP layer if has_mtp */
+    int has_mtp;                      /* the MTP head is fed with the sequence (S-7) */
+    uint64_t mtp_entries;             /* its entries: rows of layers[L] */
+    struct sb_drafter_state *drafter; /* of a state file with the entries of a drafter
+                                         (drafter.h); NULL: none */
+    float *mtp_hidden; /* (H) the last hidden vector, whose MTP entry needs the next token */
 } sb_state;
 
 /* A sequence of length 0; has_mtp: with a head. */
@@ -42,11 +44,12 @@ void sb_state_reset(sb_state *state);
 /* Makes room for `more` positions after the current one. On failure the state is unchanged. */
 sb_status sb_state_reserve(sb_state *state, uint64_t more, sb_error *err);
 
-/* Copies a state, with room for its own positions only. */
+/* Copies a state without the entries of a drafter, with room for its own positions only. */
 sb_status sb_state_copy(const sb_state *from, sb_state **out, sb_error *err);
 
-/* Makes `to` equal to `from`. Both must be of the same configuration and both with or both without
- * a head, else SB_ERR_USAGE. On failure `to` is unchanged. */
+/* Makes `to` equal to `from`, but for the entries of a drafter, which `to` keeps. Both must be of
+ * the same configuration and both with or both without a head, else SB_ERR_USAGE. On failure `to`
+ * is unchanged. */
 sb_status sb_state_assign(sb_state *to, const sb_state *from, sb_error *err);
 
 /* Removes the MTP head, as if the sequence never had one. */

@@ -105,10 +105,65 @@ fails 3 'hidden_norm.weight is missing'
 rm -rf "$work/d" && mkdir "$work/d" && cp "$t4"/* "$work/d/"
 fails 3 'architectures is not that of a drafter'
 refused 2 run "$t4" --tokens $tokens -n 2 --draft 2 --drafter "$work/nothing"
-run 0 run "$t4" --tokens $tokens -n 2 --state-out "$work/state"
-refused 2 run "$t4" --tokens 36 -n 2 --draft 2 --drafter $drafter --state-in "$work/state"
-says_err 'has no entries of the drafter'
 
+# --- states: a run that continues has the drafts of an unbroken one ---------------------------------------------
+run 0 make "$work/other" --preset T4 --recipe predictable --drafter eagle3
+run 0 make "$work/flags" --preset T4 --recipe predictable --drafter eagle3
+sed -i 's/"norm_output": false/"norm_output": true/' "$work/flags/config.json"
+for drafter in golden/drafts/eagle3/llama-10-none golden/drafts/eagle3/qwen3-01-fc_norm "$work/other"; do
+    # cut behind every round
+    run 0 run "$t4" --tokens $tokens -n 24 --draft 3 --drafter "$drafter" --json
+    target=$(value state_digest.target) entries=$(value state_digest.drafter) said=$(value tokens)
+    for n in 1 2 4 7 12; do
+        run 0 run "$t4" --tokens $tokens -n $n --draft 3 --drafter "$drafter" --state-out "$work/half" --json
+        first=$(value tokens) digest=$(value state_digest.drafter)
+        run 0 state info "$work/half" --json
+        at state_digest.drafter "$digest"
+        at drafter.entries $((n + 3))
+        # the same entries as those of the same tokens without drafts: rejected drafts leave no trace
+        fed=$(echo "$tokens,$(echo "$first" | tr -d '[] ')" | sed 's/,[^,]*$//')
+        run 0 state save "$t4" --tokens "$fed" --drafter "$drafter" -o "$work/plain" --json
+        at state_digest.drafter "$digest"
+        run 0 state diff "$work/half" "$work/plain"
+        says IDENTICAL
+        run 0 run "$t4" --tokens "$(echo "$first" | tr -d '[] ' | sed 's/.*,//')" -n $((24 - n)) --draft 3 --drafter "$drafter" --state-in "$work/half" --json
+        at state_digest.drafter "$entries"
+        at state_digest.target "$target"
+        same "$drafter: other tokens after $n" "$(echo "$first" | tr -d '[] '),$(value tokens | tr -d '[] ')" "$(echo "$said" | tr -d '[] ')"
+    done
+done
+# drafts, too: a round without drafts feeds one token, as a run that continues does
+run 0 run "$t4" --tokens $tokens -n 24 --draft 3,0,3,3,3,3,3,3 --drafter "$drafter" --json
+end=$((2 + $(value rounds.0.accepted))) third=$(value rounds.2)
+run 0 run "$t4" --tokens $tokens -n $end --draft 3 --drafter "$drafter" --state-out "$work/half" --json
+last=$(value tokens | tr -d '[] ' | sed 's/.*,//')
+run 0 run "$t4" --tokens "$last" -n $((24 - end)) --draft 3 --drafter "$drafter" --state-in "$work/half" --json
+same "drafts after a state" "$(value rounds.0)" "$third"
+run 0 state save "$t4" --tokens 7,8 --drafter "$drafter" --continue "$work/half" -o "$work/longer" --json
+at drafter.entries "$((end + 5))"
+
+# a state belongs to its drafter
+for words in "run $t4 --tokens 3 -n 2 --draft 2 --state-in $work/half" "state save $t4 --tokens 3 -o $work/never --continue $work/half"; do
+    # shellcheck disable=SC2086
+    refused 3 $words --drafter golden/drafts/eagle3/llama-10-none
+    says_err 'has entries of the drafter with the digest'
+    # shellcheck disable=SC2086
+    refused 3 $words --drafter "$work/flags"
+    says_err 'belongs to a model with norm_output=0, but this one has norm_output=1'
+    # shellcheck disable=SC2086
+    run 0 ${words/--draft 2/}
+    says_err 'leaves them out'
+done
+run 0 run "$t4" --tokens $tokens -n 2 --state-out "$work/state"
+refused 2 run "$t4" --tokens 36 -n 2 --draft 2 --drafter "$drafter" --state-in "$work/state"
+says_err 'has no entries of the drafter'
+# without its entries the state is that of a run without a drafter
+run 0 run "$t4" --tokens 3 -n 2 --state-in "$work/half" --state-out "$work/dropped"
+refused 2 run "$t4" --tokens 36 -n 2 --draft 2 --drafter "$drafter" --state-in "$work/dropped"
+run 1 state diff "$work/half" "$work/plain"
+says 'drafter'
+
+drafter=golden/drafts/eagle3/llama-10-none
 # --- the other dialect: the same weights, numbers counted from layer 0 --------------------------------------------
 copy
 sed -i 's/layers\.0\./midlayer./g; s/"midlayer\./"midlayer./g' "$work/d/model.safetensors"

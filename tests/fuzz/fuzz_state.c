@@ -9,6 +9,7 @@
 #include "ref/run/state_file.h"
 #include "ref/run/state_text.h"
 #include "ref/state/compare.h"
+#include "ref/state/drafter.h"
 
 const char fuzz_name[] = "state";
 unsigned long fuzz_accepted;
@@ -29,6 +30,10 @@ static void check_state(const sb_state_file *file)
     for (uint64_t i = 0; file->tokens && i < s->position; i++)
         FUZZ_CHECK(file->tokens[i] < file->config.vocab_size);
     FUZZ_CHECK(!sb_state_digest(s, &digest, &err) && !strcmp(digest.hex, file->target.hex));
+    FUZZ_CHECK(!s->drafter == !file->drafter.hex[0]);
+    FUZZ_CHECK(!s->drafter || s->drafter->entries + 1 == s->position);
+    FUZZ_CHECK(!s->drafter || (!sb_drafter_state_digest(s->drafter, &digest, &err) &&
+                               !strcmp(digest.hex, file->drafter.hex)));
     FUZZ_CHECK(!sb_state_compare(s, s, &d, &err) && !d.differs);
 }
 
@@ -77,7 +82,8 @@ static void fit_seal(uint8_t *data, size_t size)
  * one of them was changed". */
 static int fit_digest(uint8_t *data, size_t size, const sb_error *err)
 {
-    static const sb_state_key keys[] = {SB_STATE_KEY_target, SB_STATE_KEY_mtp, SB_STATE_KEY_tokens};
+    static const sb_state_key keys[] = {SB_STATE_KEY_target, SB_STATE_KEY_mtp, SB_STATE_KEY_tokens,
+                                        SB_STATE_KEY_drafter};
     const char *gives = strstr(err->text, "but the tensors give ");
     for (size_t i = 0; gives && i < sizeof keys / sizeof *keys; i++) {
         char quoted[64];
@@ -99,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!fitted)
         return 0;
     memcpy(fitted, data, size);
-    for (int tries = 0; tries < 4; tries++) {
+    for (int tries = 0; tries < 5; tries++) {
         fit_seal(fitted, size);
         err = (sb_error){{0}};
         if (read_file(fitted, size, &err) || !fit_digest(fitted, size, &err))

@@ -7,7 +7,7 @@
 
 typedef struct test_parts {
     test_folder tensors;
-    char *keys[16], *values[16]; /* of the metadata */
+    char *keys[24], *values[24]; /* of the metadata */
     size_t pairs;
 } test_parts;
 

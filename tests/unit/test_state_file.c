@@ -78,7 +78,7 @@ static void check_round_trip(const char *preset, int mtp)
     size_t size, size_again;
     sb_error err;
     test_draw_ids(preset, m->config.vocab_size, own, N + MORE);
-    sb_state_origin from = {digest_of(m), &exact, "exact", own, 0};
+    sb_state_origin from = {digest_of(m), &exact, "exact", own, 0, NULL};
     sb_session *a = test_session_mtp(m, NULL, mtp), *b = test_session_mtp(m, NULL, mtp);
     test_feed(a, own, N);
     save(path, sb_session_state(a), &from);
@@ -672,7 +672,7 @@ TEST(test_recorded_files)
                  {"golden/state/seed-first.state", 1, 1},
                  {"golden/state/seed-empty.state", 0, 1}};
     static const uint32_t tokens[] = {7, 0, 10};
-    sb_state_origin from = {{"00112233445566778899aabbccddeeff"}, &exact, "exact", tokens, 0};
+    sb_state_origin from = {{"00112233445566778899aabbccddeeff"}, &exact, "exact", tokens, 0, NULL};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const char *path = getenv("WRITE_SEEDS") ? files[i].path : test_path(PROGRAM, "seed");
         sb_state *tiny = test_tiny_state(files[i].tokens, files[i].mtp);

@@ -6,6 +6,7 @@
 
 #include "ref/base/mem.h"
 #include "ref/container/show.h"
+#include "ref/run/eagle3.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/continued.h"
 #include "tools/cli/opts.h"
@@ -14,7 +15,7 @@
 
 typedef struct state_request {
     sb_prompts prompts;
-    const char *profile, *from, *output;
+    const char *profile, *from, *output, *drafter;
     sb_repeated settings;
     uint64_t threads;
     int no_mtp, as_json;
@@ -42,25 +43,71 @@ static sb_status read_request(const char *folder, state_request *r, sb_error *er
     return status;
 }
 
-static sb_status feed_and_save(sb_session *session, sb_state_file *from, const state_request *r,
-                               sb_error *err)
+/* The sequence, and its entries of --drafter. */
+typedef struct saving {
+    sb_model *model;
+    sb_session *session;
+    sb_state_file *from; /* of --continue, or NULL */
+    sb_eagle3 *drafter;  /* or NULL */
+    sb_eagle3_identity identity;
+    sb_eagle3_drafts *drafts;
+} saving;
+
+/* The drafter, before the session that keeps its states. */
+static sb_status open_drafter(saving *s, const state_request *r, sb_error *err)
 {
-    const sb_state *state = sb_session_state(session);
+    if (!r->drafter) {
+        if (s->from)
+            sb_state_note_entries(s->from, r->from);
+        return SB_OK;
+    }
+    sb_status status = sb_eagle3_open(r->drafter, s->model, &s->drafter, err);
+    if (!status)
+        status = sb_eagle3_identify(s->drafter, &s->identity, err);
+    return status || !s->from
+               ? status
+               : sb_state_file_has_entries(s->from, r->from, &s->identity, r->drafter, err);
+}
+
+/* Makes the entries of the tokens that were fed. */
+static sb_status feed_drafter(saving *s, const state_request *r, sb_error *err)
+{
+    if (!s->drafter)
+        return SB_OK;
+    sb_status status = sb_eagle3_drafts_new(s->drafter, s->session, &s->drafts, err);
+    if (!status && s->from)
+        status = sb_eagle3_restore(s->drafts, s->from->entries, err);
+    return status ? status
+                  : sb_eagle3_follow(s->drafts, r->sequences[0].ids, r->sequences[0].count, err);
+}
+
+static sb_status feed_and_save(saving *s, const state_request *r, sb_error *err)
+{
+    sb_session *session = s->session;
+    sb_state_file *from = s->from;
     sb_state_origin origin = {.knobs = &r->knobs, .profile = r->profile};
     uint32_t *tokens = NULL;
     sb_status status =
         sb_checkpoint_digest(sb_session_model(session)->checkpoint, &origin.checkpoint, err);
     if (!status && from)
         status = sb_state_resume(session, from, r->from, &origin, err);
-    uint64_t before = state->position;
+    uint64_t before = sb_session_position(session);
     if (!status)
         status = sb_session_feed(session, r->sequences[0].ids, r->sequences[0].count, err);
+    if (!status)
+        status = feed_drafter(s, r, err);
     if (!status)
         status =
             sb_state_join(from, before, r->sequences[0].ids, r->sequences[0].count, &tokens, err);
     origin.tokens = tokens;
+    sb_state state = *sb_session_state(session);
+    sb_drafter_state entries;
+    if (!status && s->drafter && sb_eagle3_entries(s->drafts, &entries)) {
+        state.drafter = &entries;
+        origin.drafter = &s->identity;
+    }
     if (!status)
-        status = sb_state_save(r->output, state, &origin, err);
+        status = sb_state_save(r->output, &state, &origin, err);
     free(tokens);
     return status;
 }
@@ -80,28 +127,32 @@ static sb_status show_written(const state_request *r, sb_error *err)
  * checkpoint does. */
 static sb_status save(const char *folder, state_request *r, sb_error *err)
 {
-    sb_model *model = NULL;
-    sb_session *session = NULL;
-    sb_state_file *from = NULL;
+    saving s = {.model = NULL};
     sb_status status = read_request(folder, r, err);
     sb_set_threads((unsigned)r->threads);
     if (!status && r->from)
-        status = sb_state_file_open(r->from, &from, err);
+        status = sb_state_file_open(r->from, &s.from, err);
     if (!status)
-        status = sb_model_open(folder, &model, err);
+        status = sb_model_open(folder, &s.model, err);
     if (!status)
         status = sb_prompts_check_ids(&r->prompts, r->sequences, r->sequence_count,
-                                      model->config.vocab_size, err);
+                                      s.model->config.vocab_size, err);
+    if (!status)
+        status = open_drafter(&s, r, err);
     if (!status) {
-        int mtp = from ? from->state->has_mtp : sb_model_has_mtp(model);
+        int mtp = s.from ? s.from->state->has_mtp : sb_model_has_mtp(s.model);
         sb_session_options options = {.knobs = &r->knobs, .mtp = mtp && !r->no_mtp};
-        status = sb_session_new(model, &options, &session, err);
+        if (s.drafter)
+            options.states = sb_eagle3_states(s.drafter);
+        status = sb_session_new(s.model, &options, &s.session, err);
     }
     if (!status)
-        status = feed_and_save(session, from, r, err);
-    sb_session_free(session);
-    sb_state_file_free(from);
-    sb_model_close(model);
+        status = feed_and_save(&s, r, err);
+    sb_eagle3_drafts_free(s.drafts);
+    sb_session_free(s.session);
+    sb_eagle3_close(s.drafter);
+    sb_state_file_free(s.from);
+    sb_model_close(s.model);
     sb_sequences_free(r->sequences, r->sequence_count);
     return status ? status : show_written(r, err);
 }
@@ -146,7 +197,7 @@ static sb_status dispatch(const sb_command_line *line, state_request *r, sb_erro
     if (!is_diff && !is_info)
         return save(line->operand[1], r, err);
     if (sb_prompts_given(&r->prompts) || r->from || r->output || r->settings.count || r->no_mtp ||
-        r->threads || strcmp(r->profile, "exact") != 0)
+        r->drafter || r->threads || strcmp(r->profile, "exact") != 0)
         return sb_fail(err, SB_ERR_USAGE, "the only option of %s is --json", what);
     return is_diff ? diff(line->operand + 1, r->as_json, err)
                    : info(line->operand[1], r->as_json, err);
@@ -160,6 +211,8 @@ sb_status sb_cmd_state(int argc, char **argv, sb_error *err)
         {"continue", 0, SB_OPT_INPUT, &r.from, "STATE", "save: continue from this state"},
         {"output", 'o', SB_OPT_OUTPUT, &r.output, "STATE", "save: the file to write, or replace"},
         {"no-mtp", 0, SB_OPT_FLAG, &r.no_mtp, NULL, "save: leave the MTP head out"},
+        {"drafter", 0, SB_OPT_INPUT, &r.drafter, "DIR",
+         "save: also the entries of this EAGLE-3 drafter"},
         {"profile", 0, SB_OPT_STRING, &r.profile, "P", "save: exact, or one of info --profiles"},
         {"set", 0, SB_OPT_REPEATED, &r.settings, "KNOB=VALUE", "save: override a knob"},
         {"threads", 0, SB_OPT_NUMBER, &r.threads, "T", "save: threads; never changes a bit"},

@@ -1,8 +1,10 @@
 #include "tools/cli/continued.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "ref/base/mem.h"
+#include "ref/container/show.h"
 
 sb_status sb_state_resume(sb_session *session, sb_state_file *from, const char *path,
                           const sb_state_origin *origin, sb_error *err)
@@ -14,6 +16,15 @@ sb_status sb_state_resume(sb_session *session, sb_state_file *from, const char *
         status = sb_session_set_state(session, state, err);
     sb_state_free(state);
     return status;
+}
+
+void sb_state_note_entries(const sb_state_file *from, const char *path)
+{
+    if (from->drafter.hex[0])
+        fprintf(stderr,
+                "samebit: note: %s has entries of a drafter; this run has none, and leaves them "
+                "out\n",
+                SB_SHOW(path));
 }
 
 sb_status sb_state_join(const sb_state_file *from, uint64_t before, const uint32_t *ids,

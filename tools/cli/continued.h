@@ -9,6 +9,9 @@
 sb_status sb_state_resume(sb_session *session, sb_state_file *from, const char *path,
                           const sb_state_origin *origin, sb_error *err);
 
+/* A note that a run without a drafter leaves out the entries of one in the file. */
+void sb_state_note_entries(const sb_state_file *from, const char *path);
+
 /* The ids of a whole sequence: `before` ids fed before, from the state file (NULL: no file), and
  * `count` new ones. *out stays NULL if the file has no ids. The caller frees it. */
 sb_status sb_state_join(const sb_state_file *from, uint64_t before, const uint32_t *ids,

@@ -26,9 +26,10 @@ typedef struct course {
     sb_npy *npy;         /* NULL: --logits was not given */
     sb_capture *capture; /* NULL: --trace was not given */
     const sb_stepped *stepped;
-    const sb_eagle3 *drafter; /* of --drafter DIR, or NULL */
-    float *logits;            /* (V) */
-    uint32_t *text;           /* (text_count) for an n-gram: fed and emitted tokens; else NULL */
+    const sb_eagle3 *drafter;           /* of --drafter DIR, or NULL */
+    const sb_eagle3_identity *identity; /* its, for state files */
+    float *logits;                      /* (V) */
+    uint32_t *text; /* (text_count) for an n-gram: fed and emitted tokens; else NULL */
     size_t text_count;
     sb_generated out;
 } course;
@@ -142,7 +143,14 @@ static sb_status describe_state(course *c, sb_error *err)
     out->entries = state->mtp_entries;
     out->has_mtp = state->has_mtp;
     status = sb_state_digest(state, &out->target, err);
-    return status || !out->has_mtp ? status : sb_state_mtp_digest(state, &out->mtp, err);
+    if (!status && out->has_mtp)
+        status = sb_state_mtp_digest(state, &out->mtp, err);
+    sb_drafter_state entries;
+    if (status || !c->drafter || !sb_eagle3_entries(sb_rounds_drafter(c->rounds), &entries))
+        return status;
+    out->has_drafter = 1;
+    out->drafter_entries = entries.entries;
+    return sb_drafter_state_digest(&entries, &out->drafter, err);
 }
 
 static sb_status go(course *c, sb_error *err)
@@ -191,8 +199,9 @@ static sb_status resume(course *c, sb_error *err)
 /* Saves the final state with the ids of its whole sequence. */
 static sb_status save_state(course *c, sb_error *err)
 {
-    const sb_state *state = sb_session_state(c->session);
-    size_t fed = (size_t)(state->position - c->before), prompt = c->prompt->count;
+    sb_state state = *sb_session_state(c->session);
+    sb_drafter_state entries;
+    size_t fed = (size_t)(state.position - c->before), prompt = c->prompt->count;
     uint32_t *ids = sb_alloc(fed, sizeof *ids), *all = NULL;
     sb_status status = ids ? SB_OK : sb_fail(err, SB_ERR_MEMORY, "out of memory for token ids");
     if (!status) {
@@ -201,8 +210,12 @@ static sb_status save_state(course *c, sb_error *err)
         status = sb_state_join(c->from, c->before, ids, fed, &all, err);
     }
     c->origin.tokens = all;
+    if (c->drafter && sb_eagle3_entries(sb_rounds_drafter(c->rounds), &entries)) {
+        state.drafter = &entries;
+        c->origin.drafter = c->identity;
+    }
     if (!status)
-        status = sb_state_save(c->request->state_out, state, &c->origin, err);
+        status = sb_state_save(c->request->state_out, &state, &c->origin, err);
     free(ids);
     free(all);
     return status;
@@ -245,6 +258,8 @@ static sb_status prepare(course *c, const sb_model *model, size_t sequence, sb_e
         status = resume(c, err);
     if (!status)
         status = sb_rounds_new(c->session, &rounds, &c->rounds, err);
+    if (!status && c->from && c->drafter)
+        status = sb_eagle3_restore(sb_rounds_drafter(c->rounds), c->from->entries, err);
     if (!status && r->logits_file)
         status = sb_npy_begin(r->logits_file, c->prompt->count + (c->n ? c->n - 1 : 0), c->V,
                               &c->npy, err);
@@ -290,11 +305,9 @@ static sb_status open_state(course *c, sb_error *err)
     const sb_request *r = c->request;
     sb_status status = r->state_in ? sb_state_file_open(r->state_in, &c->from, err) : SB_OK;
     if (!status && c->from && r->drafter.kind == SB_DRAFTER_eagle3)
-        return sb_fail(
-            err, SB_ERR_USAGE,
-            "--state-in %s has no entries of the drafter %s; expected the tokens from the "
-            "beginning",
-            SB_SHOW(r->state_in), SB_SHOW(r->drafter.name));
+        status = sb_state_file_has_entries(c->from, r->state_in, c->identity, r->drafter.name, err);
+    else if (!status && c->from)
+        sb_state_note_entries(c->from, r->state_in);
     if (!status && c->from && r->drafter.kind == SB_DRAFTER_ngram && !c->from->tokens)
         return sb_fail(
             err, SB_ERR_USAGE,
@@ -316,6 +329,7 @@ typedef struct journey {
     sb_traced traced;
     sb_stepped stepped;
     sb_eagle3 *drafter;
+    sb_eagle3_identity identity;
     int opened; /* sb_stepped_open was called */
     sb_generated_fn take;
     void *ctx;
@@ -332,6 +346,7 @@ static sb_status run_sequence(journey *j, size_t sequence, sb_error *err)
                 .capture = j->traced.capture,
                 .stepped = &j->stepped,
                 .drafter = j->drafter,
+                .identity = &j->identity,
                 .out = {.speculative = r->drafts.count > 0, .kernels = r->kernels}};
     sb_status status = open_state(&c, err);
     if (!status && !j->opened) /* --state-in allows one sequence only */
@@ -367,6 +382,8 @@ sb_status sb_generate(const sb_model *model, const sb_request *r, sb_generated_f
             sb_draft_file_check(r->drafter.file, model->config.vocab_size, r->sequence_count, err);
     if (!status && r->drafter.kind == SB_DRAFTER_eagle3)
         status = sb_eagle3_open(r->drafter.name, model, &j.drafter, err);
+    if (!status && r->drafter.kind == SB_DRAFTER_eagle3 && (r->state_in || r->state_out))
+        status = sb_eagle3_identify(j.drafter, &j.identity, err);
     if (!status)
         status = sb_traced_begin(model, r, &j.traced, err);
     for (size_t i = 0; i < r->sequence_count && !status; i++) {

@@ -19,9 +19,12 @@ typedef struct sb_generated {
     uint64_t fed;     /* positions in the state */
     int has_mtp;      /* the state includes the MTP head, and `mtp` is set */
     uint64_t entries; /* MTP entries */
-    int kernels;      /* the backend has kernels; the next two are about these */
-    int stepped;      /* the calls were steps (stepped.h) */
-    const char *why;  /* why not, where they would be; "": no reason */
+    int has_drafter;  /* an EAGLE-3 drafter has entries, and the next two are set */
+    sb_digest drafter;
+    uint64_t drafter_entries;
+    int kernels;     /* the backend has kernels; the next two are about these */
+    int stepped;     /* the calls were steps (stepped.h) */
+    const char *why; /* why not, where they would be; "": no reason */
 } sb_generated;
 
 /* Called once per sequence, in their order. */

@@ -25,6 +25,8 @@ json_t *sb_generated_json(const sb_generated *g, const sb_tokenizer *tokenizer)
     json_t *out = json_pack("{s:o,s:o,s:{s:s,s:s?}}", "tokens", sb_ids_json(g->tokens, g->count),
                             "logits_digest", digests, "state_digest", "target", g->target.hex,
                             "mtp", g->has_mtp ? g->mtp.hex : NULL);
+    if (g->has_drafter)
+        SB_PUT(json_object_get(out, "state_digest"), "drafter", g->drafter.hex);
     if (g->kernels)
         SB_PUT(out, "step", json_boolean(g->stepped));
     if (g->kernels && *g->why)
@@ -100,6 +102,9 @@ void sb_generated_print(const sb_generated *g, const sb_tokenizer *tokenizer)
                g->entries == 1 ? "entry" : "entries");
     else
         printf("state mtp none: no MTP head was run\n");
+    if (g->has_drafter)
+        printf("state drafter %s after %" PRIu64 " %s\n", g->drafter.hex, g->drafter_entries,
+               g->drafter_entries == 1 ? "entry" : "entries");
     if (g->speculative)
         print_rounds(g);
 }

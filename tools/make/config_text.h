@@ -13,7 +13,6 @@ typedef struct sb_make_shape {
 
 struct sb_make_plan;
 
-
 /* The text of config.json, which the caller frees; NULL if memory is out. plan: the quantized
  * layers; NULL: there are none. */
 char *sb_make_config_text(const sb_make_shape *shape, const struct sb_make_plan *plan);

@@ -51,6 +51,8 @@ static int is_known(forced_sequence *s, piece *p)
         return m->recurrent;
     case SB_PIECE_hidden:
         return s->hidden;
+    case SB_PIECE_states: /* traces have no entries of a drafter */
+        break;
     }
     return 0;
 }
@@ -149,6 +151,8 @@ static void mark_known(forced_sequence *s, const sb_config *c, const sb_piece *p
         break;
     case SB_PIECE_hidden:
         s->hidden = 1;
+        break;
+    case SB_PIECE_states:
         break;
     }
 }

@@ -8,6 +8,7 @@
 #include "ref/container/show.h"
 #include "ref/ops/knob.h"
 #include "ref/state/compare.h"
+#include "ref/state/drafter.h"
 #include "tools/report/part/document.h"
 
 /* --- one file --------------------------------------------------------------------------------- */
@@ -71,9 +72,15 @@ static sb_status show_json(const char *path, const sb_state_file *file, sb_error
     SB_PUT(document, "kernels", json_boolean(file->kernels));
     SB_PUT(document, "tokens",
            SB_KNOWN(file->tokens, sb_ids_json(file->tokens, (size_t)s->position)));
+    if (s->drafter)
+        SB_PUT(document, "drafter",
+               json_pack("{s:s,s:s,s:I}", "checkpoint", file->drafts_of.checkpoint.hex, "config",
+                         file->drafts_of.text, "entries", (json_int_t)s->drafter->entries));
     SB_PUT(document, "state_digest",
            json_pack("{s:o,s:o}", "target", digest_json(&file->target), "mtp",
                      digest_json(&file->mtp)));
+    if (s->drafter)
+        SB_PUT(json_object_get(document, "state_digest"), "drafter", file->drafter.hex);
     SB_PUT(document, "pieces", pieces_json(s));
     return sb_print_document(document, err);
 }
@@ -100,6 +107,9 @@ static void print_text(const char *path, const sb_state_file *file)
     printf("\ntarget      %s\n", file->target.hex);
     if (s->has_mtp)
         printf("mtp         %s, %" PRIu64 " entries\n", file->mtp.hex, s->mtp_entries);
+    if (s->drafter)
+        printf("drafter     %s, %" PRIu64 " entries of %s\n", file->drafter.hex,
+               s->drafter->entries, file->drafts_of.checkpoint.hex);
     for (size_t i = 0; i < sb_state_pieces(s); i++) {
         sb_piece p = sb_state_piece(s, i);
         size_t elements = (size_t)sb_piece_elements(&p);
@@ -123,7 +133,7 @@ sb_status sb_state_show(const char *path, const sb_state_file *file, int as_json
 /* Reasons why two valid files may differ. */
 static const char *const notes[] = {
     "they belong to different checkpoints", "they were made under different knobs",
-    "they belong to different configurations",
+    "they belong to different configurations", "they have entries of different drafters",
     "the second has no metadata: its checkpoint and knobs are unknown"};
 
 static int has_note(const sb_state_file *a, const sb_state_file *b, size_t i)
@@ -134,6 +144,10 @@ static int has_note(const sb_state_file *a, const sb_state_file *b, size_t i)
         return memcmp(&a->knobs, &b->knobs, sizeof a->knobs) != 0;
     if (i == 2)
         return strcmp(a->config_text, b->config_text) != 0;
+    if (i == 3)
+        return a->drafter.hex[0] && b->drafter.hex[0] &&
+               (strcmp(a->drafts_of.checkpoint.hex, b->drafts_of.checkpoint.hex) != 0 ||
+                strcmp(a->drafts_of.text, b->drafts_of.text) != 0);
     return b->bare;
 }
 
@@ -147,18 +161,21 @@ static json_t *first_json(const sb_state_difference *d)
         snprintf(bits[i], sizeof bits[i], "0x%08x", (unsigned)d->in_piece.bits[i]);
     json_t *first = json_pack(
         "{s:s,s:o,s:s?,s:o,s:I,s:I,s:[s,s]}", "piece", d->piece.name, "layer",
-        strncmp(d->piece.name, "mtp.", 4) == 0 ? json_string("mtp.0")
-                                               : json_integer(d->piece.layer),
+        strncmp(d->piece.name, "mtp.", 4) == 0       ? json_string("mtp.0")
+        : strncmp(d->piece.name, "drafter.", 8) == 0 ? json_string("drafter")
+                                                     : json_integer(d->piece.layer),
         "part", p->part, "head", p->has_head ? json_integer((json_int_t)p->head) : json_null(),
         "row", (json_int_t)p->row, "col", (json_int_t)p->col, "bits", bits[0], bits[1]);
     return first;
 }
 
-static json_t *diff_pieces_json(const sb_state *a, const sb_state *b, size_t count)
+static json_t *diff_pieces_json(const sb_state *a, const sb_state *b)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; i < count; i++) {
-        sb_piece left = sb_state_piece(a, i), right = sb_state_piece(b, i);
+    for (size_t i = 0; i < sb_state_pieces(a); i++) {
+        sb_piece left, right;
+        if (!sb_state_piece_pair(a, b, i, &left, &right))
+            continue;
         sb_piece_difference d = sb_piece_compare(&left, &right);
         if (d.different) {
             json_t *row = json_object();
@@ -188,7 +205,7 @@ static sb_status diff_json(const char *const paths[2], const sb_state_file *cons
            json_pack("[I,I]", (json_int_t)d->position[0], (json_int_t)d->position[1]));
     SB_PUT(document, "first", first_json(d));
     SB_PUT(document, "different", d->different);
-    SB_PUT(document, "pieces", diff_pieces_json(files[0]->state, files[1]->state, d->pieces));
+    SB_PUT(document, "pieces", diff_pieces_json(files[0]->state, files[1]->state));
     SB_PUT(document, "notes", list);
     SB_PUT(document, "message", SB_KNOWN(d->differs, sb_difference_show(d, &text)));
     return sb_print_document(document, err);
@@ -205,8 +222,10 @@ static void print_diff(const char *const paths[2], const sb_state_file *const fi
     for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
         if (has_note(files[0], files[1], i))
             printf("note: %s\n", notes[i]);
-    for (size_t i = 0; i < d->pieces; i++) {
-        sb_piece a = sb_state_piece(files[0]->state, i), b = sb_state_piece(files[1]->state, i);
+    for (size_t i = 0; i < sb_state_pieces(files[0]->state); i++) {
+        sb_piece a, b;
+        if (!sb_state_piece_pair(files[0]->state, files[1]->state, i, &a, &b))
+            continue;
         sb_piece_difference in = sb_piece_compare(&a, &b);
         if (in.different)
             printf("%-40s %" PRIu64 " of %" PRIu64 " elements, by up to %.3g\n", a.name,
