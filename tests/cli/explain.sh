@@ -9,7 +9,8 @@ declare -A outcomes=([named]=0 [nearest]=0 [silent]=0 [wrong]=0)
 
 # Faults that are the same change of the same values, or cannot be told apart by the data of these runs: name, others.
 alike="no_dt_bias gates.dropped
-last_column_lost linear.dropped
+last_column_lost linear.dropped batch_path
+gate_up_swapped weights_swapped
 attention.head kv_map_mod"
 is_alike() { # is_alike EXPECTED FOUND
     [ "$1" = "$2" ] || grep -qE "(^| )$1( |$)" <<< "$(grep -E "(^| )$2( |$)" <<< "$alike")"
@@ -87,6 +88,7 @@ at explanations.0.words 'behaves like a mistake: scores are not multiplied by hd
 check "one head is not named" test "$last_outcome" = named
 sited expert-down linear.sign
 at explanations.0.change 'mistake linear.sign layer=1 tap=mlp.experts.down_proj expert=5'
+sited router-lost-layer router.dropped
 sited attention-own-token newest_unseen
 at explanations.0.change 'mistake newest_unseen layer=3 token=10'
 # every op is right, and a round left a wrong state: no mistake of an op, and the one of the round is named

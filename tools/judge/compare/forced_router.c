@@ -75,7 +75,8 @@ static parting part(const choice *c, size_t row)
             found = 1;
         }
     if (found) {
-        at.apart = p[at.missing].mid - p[ids[at.slot]].mid;
+        /* a reference with a mistake may choose less probable experts */
+        at.apart = sb_wide_abs(p[at.missing].mid - p[ids[at.slot]].mid);
         at.allowed = allowed(p, at.missing, ids[at.slot]);
     }
     return at;
