@@ -94,7 +94,7 @@ SB_KERNEL_FN float sb_l2normed(float x, float n, bool rounds, bool query, float 
 template <class T>
 static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     sb_l2norm_kernel(sb_global<const T> qkv, size_t stride, unsigned heads, size_t dk, float eps,
-                     bool rounds, float scale, sb_global<float> q, sb_global<float> k)
+                     unsigned rounds, float scale, sb_global<float> q, sb_global<float> k)
 {
     sb_launch_ready();
     sb_launch_wait();
@@ -105,7 +105,7 @@ static __global__ void __launch_bounds__(SB_SUM_WARPS *SB_WARP)
     const bool query = head < heads;
     const size_t to = (row * heads + head % heads) * dk;
     for (size_t i = threadIdx.x; i < dk; i += blockDim.x) {
-        const float y = sb_l2normed(sb_wide(static_cast<T>(x[i])), n, rounds, query, scale);
+        const float y = sb_l2normed(sb_wide(static_cast<T>(x[i])), n, rounds != 0, query, scale);
         if (query)
             q[to + i] = y;
         else

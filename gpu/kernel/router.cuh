@@ -90,8 +90,7 @@ SB_KERNEL_FN void sb_router_row(sb_global<const float> logits, unsigned experts,
         weights[slot] = renormalise ? __fdiv_rn(p[slot], total) : p[slot];
 }
 
-/* A warp computes one row. Shared memory: 2 experts + kept floats. renormalise is no bool: nvcc
- * extends one as the host extends char, so the code would not be the same on AArch64. */
+/* A warp computes one row. Shared memory: 2 experts + kept floats. */
 static __global__ void __launch_bounds__(SB_WARP)
     sb_router_kernel(sb_global<const float> logits, unsigned experts, unsigned kept,
                      unsigned renormalise, sb_global<uint32_t> ids, sb_global<float> weights)

@@ -219,7 +219,7 @@ static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
     sb_sample_select(sb_global<const float> logits, sb_global<const float> e,
                      sb_global<uint64_t> rows, sb_global<uint64_t> all_bins,
                      sb_global<const uint64_t> limit, sb_global<uint64_t> next, sb_sample_enough is,
-                     uint32_t shift, bool first, uint32_t n)
+                     uint32_t shift, uint32_t first, uint32_t n)
 {
     sb_launch_ready();
     sb_launch_wait();
@@ -238,7 +238,8 @@ static __global__ void __launch_bounds__(SB_SAMPLE_THREADS)
             to[mine] = from[mine];
         return;
     }
-    const uint64_t known = sb_sample_known(from, SB_LIMIT_key, first), end = ~from[SB_LIMIT_cut];
+    const uint64_t known = sb_sample_known(from, SB_LIMIT_key, first != 0),
+                   end = ~from[SB_LIMIT_cut];
     count[mine] = 0;
     for (uint32_t i = mine; SUMS && i < SB_SAMPLE_BINS * SB_SAMPLE_HALVES; i += SB_SAMPLE_THREADS)
         halves[i] = 0;

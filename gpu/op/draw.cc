@@ -79,7 +79,7 @@ template <bool SUMS> static void select(draw_call *c, const sb_sample_enough &is
     for (uint32_t shift = 56;; shift = shift == 32 ? ids - 8 : shift - 8) {
         SB_GPU_RUN((*c->work), sb_sample_select<SUMS>, c->grid, SB_SAMPLE_THREADS, 0, c->logits,
                    c->p, c->row, c->bins, c->limits[c->limit], c->limits[c->limit ^ 1], is, shift,
-                   shift == 56, c->n);
+                   static_cast<uint32_t>(shift == 56), c->n);
         c->limit ^= 1;
         if (shift == (ids ? 0 : 32))
             break;

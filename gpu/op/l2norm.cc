@@ -13,7 +13,7 @@ sb_status sb_gpu_l2norm(sb_gpu *gpu, const sb_knobs *knobs, const sb_l2norm_args
     const float scale =
         sb_scales_output(knobs, a->recurrent) ? 1.0f : sb_gpu_rsqrt(static_cast<float>(a->dk));
     SB_GPU_RUN(work, sb_l2norm_kernel<float>, sb_gpu_blocks(vectors, 1), sb_sum_threads(a->dk), 0,
-               at.qkv, a->stride, static_cast<unsigned>(a->heads), a->dk, a->eps, rounds, scale,
-               at.q, at.k);
+               at.qkv, a->stride, static_cast<unsigned>(a->heads), a->dk, a->eps,
+               static_cast<unsigned>(rounds), scale, at.q, at.k);
     return work.finish();
 }

@@ -428,7 +428,7 @@ template <bool SUMS> void check_select(uint32_t n, uint32_t rows, uint32_t parts
                    c.inout("row", zeros(size_t(rows) * SB_SAMPLE_ROW), rows * SB_SAMPLE_ROW),
                    c.inout("bins", zeros(bins), bins),
                    c.in("limit", const_cast<const uint64_t *>(limit), rows * SB_LIMIT_ROW),
-                   c.out<uint64_t>("next limit", rows * SB_LIMIT_ROW), enough, 56u, true, n));
+                   c.out<uint64_t>("next limit", rows * SB_LIMIT_ROW), enough, 56u, 1u, n));
 }
 
 TEST_WITH(test_selections, NULL, test_release)

@@ -271,7 +271,7 @@ static gdn_out gdn_apart(const fused_shape &s, uint32_t rows, const gdn_in &g, s
             b.in("a", g.a, gates), b.in("b", g.b, gates), b.in("a_log", g.a_log, s.nV),
             b.in("dt_bias", g.dt_bias, s.nV), s.nV, gates, decay, beta);
     EMU_RUN(b, sb_l2norm_kernel<float>, rows * 2 * s.nK, sb_sum_threads(s.dk), 0, conv.out,
-            g.channels, s.nK, s.dk, eps, rounds, scale, q, k);
+            g.channels, s.nK, s.dk, eps, unsigned(rounds), scale, q, k);
     job.q = q;
     job.k = k;
     job.v = conv.out + 2 * s.nK * s.dk;

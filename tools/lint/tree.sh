@@ -20,6 +20,12 @@ in_files '(^|[^A-Za-z0-9_])(s?rand(om)?|[dlm]rand48|rand_r)[ ]*\(' '^(ref|gpu|to
     'the random numbers of one C library' | rule "no random numbers but those of ref/base/rng.h"
 in_files '-(ff[a]st-math|Of[a]st)|use_f[a]st_math' '^Makefile$|^\.ci/|^tools/' 'not the arithmetic of A-3' |
     grep -v '^tools/.*\.[ch]:' | rule "no flag that changes arithmetic"
+# nvcc extends a bool that a kernel is given as the host extends char: its code would depend on the host
+grep -E '^gpu/.*\.(cuh|cu)$' <<< "$files" | tr '\n' '\0' | xargs -0 -r awk '
+    FNR == 1 { head = "" }
+    /__global__/ { head = FILENAME ":" FNR }
+    head && /(^|[(, ])bool / { print head ": " $0 "   <- a kernel with a bool" }
+    /^[{]/ { head = "" }' | rule "no kernel has a parameter of type bool"
 
 golden=$(grep '^golden/' <<< "$files" | tr '\n' '\0' | xargs -0 -r cat | wc -c)
 { [ "$golden" -le $((48 << 20)) ] || echo "golden: $golden bytes"; } | rule "golden/ stays under 48 MiB"
