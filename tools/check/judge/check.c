@@ -46,7 +46,7 @@ void sb_check_find(sb_check *check, unsigned number, sb_level level, const char 
     va_list args;
     if (!sb_check_wanted(check, number))
         return;
-    /* the units that were not read may be like this one */
+    /* V-161: "an ERROR becomes a WARN, and a WARN an INFO": units not read may be like this one */
     if (check->options->sample && sb_sample_says(number) == SB_SAMPLE_hints &&
         (level == SB_LEVEL_warn || level == SB_LEVEL_error))
         level--;

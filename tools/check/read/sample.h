@@ -1,4 +1,4 @@
-/* sample.h - which units a check reads, if it does not read all (check --sample N). */
+/* sample.h - which units a check reads, if it does not read all (V-161, check --sample N). */
 #ifndef SB_CHECK_SAMPLE_H
 #define SB_CHECK_SAMPLE_H
 
