@@ -527,10 +527,11 @@ check-gpu: $(DEVICE_PROGRAMS)
 gpu-bundle: $(if $(ARCH),$(HAVE),$(DEVICE_PROGRAMS))
 	@BUILD=$(BUILD) bash tests/device/bundle.sh $(BUILD)/gpu-bundle$(addprefix -,$(ARCH)) $(ARCH)
 
-# registers, shared memory, occupancy and loads of each kernel: docs/gpu-kernels.md; WRITE=1 writes it anew
+# registers, shared memory, occupancy and loads of each kernel: docs/gpu-kernels.md
 .PHONY: kernels
 kernels: $(PROGRAM) $(LAUNCHES) $(BUILD)/tests/gpu/cubin_opcodes
-	@BUILD=$(BUILD) bash tests/gpu/device_gates.sh $(if $(WRITE),--write,--table)
+	@BUILD=$(BUILD) bash tests/gpu/device_gates.sh --table > $(BUILD)/gpu-kernels.partial
+	@mv $(BUILD)/gpu-kernels.partial $(BUILD)/gpu-kernels.txt && cat $(BUILD)/gpu-kernels.txt
 
 bench: $(BENCH_BIN) $(PROGRAM)
 	@$(PROGRAM) make $(BUILD)/bench-T2 --preset T2 --replace > /dev/null
@@ -615,7 +616,7 @@ help:
 	@echo 'make check-long  all 2^32 inputs of each function through MPFR, 10^7 rows, resumable, hours; then an hour of each fuzzer'
 	@echo 'make asan        the tests under the address and undefined behaviour sanitizers'
 	@echo 'make fuzz        the fuzzers, ten minutes each'
-	@echo 'make kernels     registers, shared memory, occupancy and loads of each kernel; WRITE=1 writes docs/gpu-kernels.md'
+	@echo 'make kernels     registers, shared memory, occupancy and loads of each kernel, also in build/gpu-kernels.txt'
 	@echo 'make bench       speed of single parts, on this machine (samebit bench cpu CKPT measures tokens and ops)'
 	@echo 'make golden      verify the golden files; WRITE=1 writes them anew'
 	@echo 'make golden-hf   record golden/hf anew from transformers (Python and the network)'

@@ -158,15 +158,8 @@ short_names() {
 tables_of() {
     local sm
     for sm in 121 90; do
-        echo "\`\`\`sm_$sm"
         echo "sm_$sm, nvcc $("$nvcc" --version | sed -n 's/.*, V//p')"
         table "$1" "$2" $sm
-        echo '```'
+        echo
     done
-}
-tables_in() { sed -n '/^```sm_/,/^```$/p' "$1"; } # tables_in DOCUMENT
-# into DOCUMENT TABLES: replaces the tables of the document
-into() {
-    awk 'NR == FNR { tables = tables $0 "\n"; next } /^```sm_/ { inside = 1; if (!n++) printf "%s", tables }
-        !inside { print } /^```$/ { inside = 0 }' "$2" "$1" > "$work/document" && cat "$work/document" > "$1"
 }
