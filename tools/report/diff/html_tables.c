@@ -278,7 +278,7 @@ void html_bias(FILE *out, const sb_diff_report *r)
             continue;
         const int found = b->direction != SB_BIAS_none;
         fprintf(out,
-                "<tr%s data-op=\"%s\"><td><code>%s</code></td><td>%s</td><td>%.3g u</td><td>%.3g "
+                "<tr%s data-bias=\"%s\"><td><code>%s</code></td><td>%s</td><td>%.3g u</td><td>%.3g "
                 "u</td><td>%zu</td><td>10<sup>%.1f</sup> to 1</td><td>",
                 found ? " class=\"hit\"" : "", sb_op_name(i), sb_op_name(i),
                 found ? sb_bias_way(b->direction) : "not biased", b->relative, b->absolute, b->rows,

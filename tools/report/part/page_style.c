@@ -26,6 +26,7 @@ const char *const sb_page_style[] = {
     "h1{font-size:17px;font-weight:600;margin:0;overflow-wrap:anywhere}\n"
     "h2{font-size:16px;margin:0 0 2px}\n"
     "h3{font-size:14px;margin:14px 0 2px}\n"
+    "sup{font-size:12px;line-height:0}\n"
     "p{margin:4px 0}\n"
     ".program{color:var(--soft);font-size:13px;margin:0 0 6px}\n"
     ".badge{font-size:30px;font-weight:700;line-height:1.2;margin:0 0 2px}\n"
