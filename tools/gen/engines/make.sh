@@ -17,7 +17,7 @@ cost() { # ENGINE: measured on two shared processors
     case $1 in
         vllm) echo "download 0.9 GB, on disk 2.7 GB, 2 to 15 minutes" ;;
         mlx) echo "download 0.1 GB, on disk 0.4 GB, 1 to 8 minutes" ;;
-        llamacpp) echo "download 0.7 GB, on disk 1.9 GB, 30 to 100 minutes, most of them for compiling" ;;
+        llamacpp) echo "download 0.7 GB, on disk 1.9 GB, 5 to 40 minutes, 9 of processor time for compiling" ;;
         speculators) echo "download 0.7 GB, on disk 2.0 GB, 2 to 15 minutes" ;;
         transformers) echo "download 0.6 GB, on disk 1.9 GB, 1 to 10 minutes" ;;
         *) return 1 ;;
