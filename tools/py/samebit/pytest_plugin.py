@@ -93,7 +93,9 @@ class KernelCase:
         case.write(files[0], arith=self._request["arith"])
         _cases.write_got(files[1], case, got)
         commands = [f"{case.command(self._request['arith'])} -o {shlex.quote(files[0])}"]
-        commands.append(f"samebit judge {shlex.quote(files[0])} {shlex.quote(files[1])}")
+        # without the arithmetic, judge would look for one that the output fits
+        arith = f" --arith {self._request['arith']}" if self._request["arith"] else ""
+        commands.append(f"samebit judge {shlex.quote(files[0])} {shlex.quote(files[1])}{arith}")
         lines = [result.block(), "the output of the kernel is in " + files[1] + "; to repeat:"]
         return "\n".join(lines + ["  " + command for command in commands])
 

@@ -30,7 +30,7 @@ def test_failure_says_how_to_repeat(pytester):
     found = run(pytester, GOOD + "def test(norm): norm(lambda x, weight: kernel(x, weight) * 1.01)\n", "-k", "normal")
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(
-        ["*samebit: FAIL*", "*first out: row 0, column 0*", "*samebit vectors rmsnorm*-o *", "*samebit judge *"]
+        ["*samebit: FAIL*", "*first out: row 0, column 0*", "*samebit vectors rmsnorm*-o *", "*samebit judge * --arith fp32"]
     )
     assert list(pytester.path.glob(".samebit/*.got.safetensors"))
 
