@@ -456,7 +456,8 @@ sb_status sb_envelope_rejoin(sb_envelope *e, sb_error *err)
     return status;
 }
 
-/* T-42: "counts twice as far as it exceeds that of the tight runs" */
+/* T-42: "where a loose run has a larger mean square than the tight runs, the difference counts
+ * twice" */
 double sb_envelope_loose(const sb_envelope *e, double tight, double loose)
 {
     if (loose <= tight)
