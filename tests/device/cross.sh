@@ -9,25 +9,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 build=$(realpath "${BUILD:-build}")
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-report() { # status, what, the output if it failed
-    if [ "$1" -eq 0 ]; then
-        passed=$((passed + 1)) && echo "ok      $2"
-    else
-        failed=$((failed + 1)) && echo "FAILED  $2" && tail -n 20 "$3"
-    fi
-}
-finish() { echo "$passed passed, $failed failed, $skipped skipped"; exit $((failed > 0)); }
-skip() { skipped=$((skipped + 1)) && echo "SKIPPED kernels for AArch64: $1" && finish; }
+. tools/gen/counts.sh
+without() { skip "kernels for AArch64" "$1" && counts; exit; }
 
 qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static)
-[ "$(uname -m)" != aarch64 ] || skip "this machine is one: make gpu-bundle"
-[ -n "$qemu" ] || skip "no qemu-aarch64"
-[ -n "${NVCC:-$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2> /dev/null)}" ] || skip "no nvcc"
+[ "$(uname -m)" != aarch64 ] || without "this machine is one: make gpu-bundle"
+[ -n "$qemu" ] || without "no qemu-aarch64"
+[ -n "${NVCC:-$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2> /dev/null)}" ] || without "no nvcc"
 log=$work/log
 BUILD=$build bash tests/device/bundle.sh "$build/gpu-bundle-aarch64" aarch64 > "$log" 2>&1
 report $? "the bundle, cross-compiled" "$log"
-[ $failed = 0 ] || finish
+[ $failed = 0 ] || { counts; exit 1; }
 
 # the programs of a copy of the bundle are started under qemu
 cp -r "$build/gpu-bundle-aarch64" "$work/bundle"
@@ -69,7 +61,7 @@ if [ -n "$(objects "$build")" ]; then
     done
     report $status "the code of the kernels is that of the build for this machine" "$log"
 else
-    skipped=$((skipped + 1)) && echo "SKIPPED the code of the kernels, compared: $build was built without nvcc"
+    skip "the code of the kernels, compared" "$build was built without nvcc"
 fi
 
 BUILD=$build bash tools/py/wheel.sh aarch64-cuda > "$log" 2>&1
@@ -77,4 +69,4 @@ report $? "the wheel: $(basename "$(tail -n 1 "$log")")" "$log"
 mkdir "$work/wheel" && python3 -m zipfile -e "$build"/wheel/cuda/*.whl "$work/wheel" > "$log" 2>&1 &&
     cmp "$work"/wheel/samebit-*.data/scripts/samebit "$work/bundle/bin/samebit.real" >> "$log" 2>&1
 report $? "its program is that of the bundle" "$log"
-finish
+counts

@@ -2,13 +2,14 @@
 
 passed=0 failed=0 skipped=0
 
-report() { # status, what
+report() { # status, what, a log whose end is printed after a failure
     if [ "$1" -eq 0 ]; then
         passed=$((passed + 1))
         echo "ok      $2"
     else
         failed=$((failed + 1))
         echo "FAILED  $2"
+        [ -z "${3-}" ] || tail -n 20 "$3"
     fi
 }
 

@@ -107,23 +107,17 @@ done
 # The writers in C, Python and Rust must write the same bytes. Tests the plug-ins with stand-ins for their engines.
 rustc=$(command -v rustc || ls "${CARGO_HOME:-$HOME/.cargo}/bin/rustc" 2>/dev/null)
 PYTHON=$venv/bin/python RUSTC=$rustc bash tests/cli/trace_writers.sh >"$work/writers.log" 2>&1
-status=$?
-report $status "the trace writers of tools/record"
-[ $status -eq 0 ] || tail -n 20 "$work/writers.log"
+report $? "the trace writers of tools/record" "$work/writers.log"
 [ -n "$rustc" ] || skip "tools/record/trace_example.rs" "no rustc"
 bash tools/record/plugins.sh "$work/plugins" >"$work/plugins.log" 2>&1
-status=$?
-report $status "the plug-ins of tools/record"
-[ $status -eq 0 ] || tail -n 20 "$work/plugins.log"
+report $? "the plug-ins of tools/record" "$work/plugins.log"
 
 section "traces of transformers, recorded anew"
 # Live recordings of hf.py. First golden/trace again; then every preset, compared at once. The lines that the second
 # part prints are the table of docs/trace.md.
 bash tools/record/hf_traces.sh "$work/traces" >"$work/traces.log" 2>&1 &&
     TRACES=$work/traces bash tests/cli/hf_traces.sh >>"$work/traces.log" 2>&1
-status=$?
-report $status "traces of transformers, recorded anew"
-[ $status -eq 0 ] || tail -n 20 "$work/traces.log"
+report $? "traces of transformers, recorded anew" "$work/traces.log"
 bash tools/record/hf_traces.sh "$work/traces-live" live
 report $? "transformers against the reference, recorded live"
 rm -rf "$work/hf-test" "$work/hf-ckpt"
@@ -133,9 +127,7 @@ rm -rf "$work/hf-test" "$work/hf-ckpt"
         "$build/samebit" diff "$work/hf-ckpt" --engine "$work/hf-test/batch" --profile hf &&
         "$build/samebit" diff "$work/hf-ckpt" --engine "$work/hf-test/padded" --profile hf
 } >"$work/hf-test.log" 2>&1
-status=$?
-report $status "hf.py around generate(), batches and padding"
-[ $status -eq 0 ] || tail -n 20 "$work/hf-test.log"
+report $? "hf.py around generate(), batches and padding" "$work/hf-test.log"
 
 section "scripts that ask a server or a device, tested without one"
 # The probe of running servers, tested with a server that has every fault that the probe should find.
@@ -155,9 +147,7 @@ section "the MTP head, computed in Python"
 # again, with hidden states that may differ in the last bits on another CPU.
 rm -rf "$work/mtp"
 OMP_NUM_THREADS=1 "$venv/bin/python" tools/gen/mtp_fixtures.py "$work/mtp" >"$work/mtp.log" 2>&1
-status=$?
-report $status "recording the MTP head"
-[ $status -eq 0 ] || tail -n 5 "$work/mtp.log"
+report $? "recording the MTP head" "$work/mtp.log"
 for folder in golden/mtp/*/; do
     name=$(basename "$folder")
     "$venv/bin/python" tools/gen/mtp.py "$folder" "golden/mtp/$name.expect.safetensors"
@@ -180,9 +170,7 @@ tokenizer "$work/tokenizer" && diff -rq -x 'seed-*' golden/tokenizer "$work/toke
 report $? "golden/tokenizer is what tokenizers gives"
 tokenizer "$work/tokenizer-live" --random 2000 --seed "${SEED:-live}" &&
     SAMEBIT_TOKENIZER=$work/tokenizer-live "$build/suites/unit" test_tokenizer >"$work/tokenizer.log" 2>&1
-status=$?
-report $status "the ids of tokenizers for 22000 random texts"
-[ $status -eq 0 ] || tail -n 20 "$work/tokenizer.log"
+report $? "the ids of tokenizers for 22000 random texts" "$work/tokenizer.log"
 for preset in T1 T2 T4; do
     "$build/samebit" make "$work/made" --preset $preset --tokenizer --replace >/dev/null &&
         "$venv/bin/python" tools/gen/tokenizer_loads.py "$work/made" "$build/samebit"
@@ -216,9 +204,7 @@ rm -rf "$work/atoms" && mkdir -p "$work/atoms"
 cat tools/gen/requirements.txt tools/gen/atoms/requirements.txt >"$work/atoms/requirements.txt"
 tools/gen/venv.sh "$build/venv-atoms" "$work/atoms/requirements.txt" >"$work/atoms.log" 2>&1 &&
     "$build/venv-atoms/bin/python" tools/gen/atoms/simulated.py "$work/atoms/simulated.safetensors" >>"$work/atoms.log" 2>&1
-status=$?
-report $status "MMA-Sim on the rows of ref/formats/atoms.def"
-[ $status -eq 0 ] || tail -n 5 "$work/atoms.log"
+report $? "MMA-Sim on the rows of ref/formats/atoms.def" "$work/atoms.log"
 "${vectors[@]}" "$work/atoms/simulated.safetensors" >"$work/atoms.log" 2>&1
 status=$?
 report $status "the rows agree with MMA-Sim, but for what docs/atoms.md has as open"
@@ -229,9 +215,7 @@ cards=${ATOMS_CARDS:-https://github.com/north-numerical-computing/MATLAB-tensor-
 if git clone -q "$cards" "$work/atoms/cards" >"$work/atoms.log" 2>&1; then
     python3 tools/gen/atoms/published.py "$work/atoms/cards" "$work/atoms/published.safetensors" >"$work/atoms.log" 2>&1 &&
         "${vectors[@]}" "$work/atoms/published.safetensors" >>"$work/atoms.log" 2>&1
-    status=$?
-    report $status "all vectors that were published from tensor cores"
-    [ $status -eq 0 ] || tail -n 5 "$work/atoms.log"
+    report $? "all vectors that were published from tensor cores" "$work/atoms.log"
     python3 tools/gen/atoms/published.py "$work/atoms/cards" "$work/atoms/some.safetensors" 1250 &&
         cmp "$work/atoms/some.safetensors" golden/atoms/published.safetensors
     report $? "golden/atoms/published.safetensors is what was published"
@@ -260,9 +244,7 @@ while read -r format preset; do
     "$build/samebit" make "$folder" --preset "$preset" --recipe plain --format "$format" >/dev/null &&
         "$build/venv-llmcompressor/bin/python" tools/gen/quant_fixtures.py load "$folder" "$folder" \
             >"$work/load.log" 2>&1
-    status=$?
-    report $status "the libraries load: make --preset $preset --format $format"
-    [ $status -eq 0 ] || tail -n 5 "$work/load.log"
+    report $? "the libraries load: make --preset $preset --format $format" "$work/load.log"
 done <<'FOLDERS'
 nvfp4-ct T3
 nvfp4a16-ct T4
@@ -294,9 +276,7 @@ holds() { # interpreter, options of make
         "$python" tools/record/params.py "$folder" "$loaded/list.json" --class "$(class_of "$1")" >"$work/load.log" 2>&1 &&
         "$build/samebit" check "$folder" --headers --loaded "$loaded/list.json" --waivers "$loaded/waivers" \
             >>"$work/load.log" 2>&1
-    local status=$?
-    report $status "transformers holds what the files hold: make --preset $*"
-    [ $status -eq 0 ] || tail -n 20 "$work/load.log"
+    report $? "transformers holds what the files hold: make --preset $*" "$work/load.log"
 }
 for preset in T1 T2 T3 T4 T5 T6 T7 T8; do
     holds "$venv/bin/python" $preset
@@ -308,9 +288,7 @@ holds "$build/venv-llmcompressor/bin/python" T4 --recipe plain --format fp8-bloc
     "$venv/bin/python" tools/gen/loaded_plants.py "$loaded/T1" "$loaded/loaded-T1.json" \
         "$loaded/loaded-T1-planted.json" >"$work/load.log" 2>&1 &&
     LOADED=$loaded bash tests/cli/check_loaded.sh >>"$work/load.log" 2>&1
-status=$?
-report $status "faults planted into a live model are found"
-[ $status -eq 0 ] || tail -n 20 "$work/load.log"
+report $? "faults planted into a live model are found" "$work/load.log"
 for name in loaded-T1.json loaded-T1-planted.json; do
     cmp -s "golden/check/$name" "$loaded/$name"
     report $? "golden/check/$name is what transformers holds"

@@ -12,17 +12,7 @@ build=$(realpath "${BUILD:-build}")
 work=$build/py
 part=${1:-all}
 export SAMEBIT=$build/samebit SAMEBIT_LIBRARY=$build/libsamebit.so.0 SAMEBIT_PROGRAM=$build/static/samebit
-passed=0 failed=0 skipped=0
-
-report() { # status, what, the output if it failed
-    if [ "$1" -eq 0 ]; then
-        passed=$((passed + 1)) && echo "ok      $2"
-    else
-        failed=$((failed + 1)) && echo "FAILED  $2"
-        [ -z "${3-}" ] || tail -n 25 "$3"
-    fi
-}
-skip() { skipped=$((skipped + 1)) && echo "SKIPPED $1: $2"; }
+. tools/gen/counts.sh
 
 [ -f "$SAMEBIT_LIBRARY" ] || { echo "$SAMEBIT_LIBRARY is not there: make all"; exit 1; }
 [ -f "$SAMEBIT_PROGRAM" ] || { echo "$SAMEBIT_PROGRAM is not there: make static"; exit 1; }
@@ -110,5 +100,4 @@ if [ "$part" = all ]; then
     [ -s "$work/table" ] && ! grep -vxFf docs/gates/recipes.md "$work/table" > "$work/missing"
     report $? "docs/gates/recipes.md: the table of broken kernels is what comes out now" "$work/missing"
 fi
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+counts

@@ -23,9 +23,7 @@ for engine in vllm vllm_server mlx transformers llamacpp; do
         continue
     fi
     BUILD=$build tools/gen/engines/run.py --anew $slice "$engine" >"$work/engine-$engine.log" 2>&1
-    status=$?
-    report $status "$engine against the reference: $(grep -c '"tokens": "EQUAL"' "$work/engine-$engine.log") cases with equal tokens"
-    [ $status -eq 0 ] || tail -n 20 "$work/engine-$engine.log"
+    report $? "$engine against the reference: $(grep -c '"tokens": "EQUAL"' "$work/engine-$engine.log") cases with equal tokens" "$work/engine-$engine.log"
 done
 
 section "inside mlx-lm"
@@ -45,9 +43,7 @@ if [ -x "$build/venv-mlx/bin/python" ]; then
         mlx_inside T1 router top_k_off_by_one --layout vl && mlx_inside T4 delta_rule state_not_carried --layout vl &&
             mlx_inside T5 linear v_and_z_swapped
     } >"$work/mlx-inside.log" 2>&1
-    status=$?
-    report $status "inside mlx-lm: a mixture, a dense model and Qwen3-Next"
-    [ $status -eq 0 ] || tail -n 20 "$work/mlx-inside.log"
+    report $? "inside mlx-lm: a mixture, a dense model and Qwen3-Next" "$work/mlx-inside.log"
 fi
 # vLLM as it is, and mistakes planted in it. Each must be found, except the one that docs/engines.md has as not found.
 if [ -x "$build/venv-vllm/bin/python" ]; then
@@ -59,9 +55,7 @@ if [ -x "$build/venv-vllm/bin/python" ]; then
         "$python" tools/gen/engines/vllm_record.py "$folder" "$traces" 2 >>"$work/vllm-inside.log" 2>&1 &&
         rm -rf "$traces/bf16_state" &&
         BUILD=$build tools/gen/engines/faults.py vllm "$traces" "$folder" --out "$work/vllm-inside.json" >>"$work/vllm-inside.log" 2>&1
-    status=$?
-    report $status "inside vLLM: $(find "$traces" -mindepth 1 -maxdepth 1 ! -name none | wc -l) planted mistakes, $(tail -n 1 "$work/vllm-inside.log")"
-    [ $status -eq 0 ] || tail -n 20 "$work/vllm-inside.log"
+    report $? "inside vLLM: $(find "$traces" -mindepth 1 -maxdepth 1 ! -name none | wc -l) planted mistakes, $(tail -n 1 "$work/vllm-inside.log")" "$work/vllm-inside.log"
 
     section "parameters that vLLM has loaded"
     mkdir -p "$work/vllm-loaded"
@@ -75,9 +69,7 @@ if [ -x "$build/venv-vllm/bin/python" ]; then
             "$build/samebit" check "$folder" --loaded "$work/vllm-loaded/$fault.json" --waivers "$work/vllm-loaded/waivers" \
                 >>"$work/vllm-loaded/$fault.log" 2>&1
         [ $? -eq $expected ] && grep -q '^LOADED' "$work/vllm-loaded/$fault.log"
-        status=$?
-        report $status "check --loaded on vLLM: $fault, $(grep -o '^LOADED [A-Z]*' "$work/vllm-loaded/$fault.log")"
-        [ $status -eq 0 ] || tail -n 20 "$work/vllm-loaded/$fault.log"
+        report $? "check --loaded on vLLM: $fault, $(grep -o '^LOADED [A-Z]*' "$work/vllm-loaded/$fault.log")" "$work/vllm-loaded/$fault.log"
     done
 fi
 
@@ -89,9 +81,7 @@ if [ -x "$build/venv-speculators/bin/python" ]; then
     rm -rf "$work/eagle3"
     BUILD=$build "$build/venv-speculators/bin/python" tools/gen/engines/eagle3.py "$work/eagle3" all >"$work/eagle3.log" 2>&1 &&
         SAMEBIT_EAGLE3=$work/eagle3 "$build/suites/unit" test_eagle3 >>"$work/eagle3.log" 2>&1
-    status=$?
-    report $status "speculators: what 24 drafters compute"
-    [ $status -eq 0 ] || tail -n 5 "$work/eagle3.log"
+    report $? "speculators: what 24 drafters compute" "$work/eagle3.log"
     # the same drafters are sound: no WARN and no ERROR
     sound=0 drafters=0
     for config in "$work"/eagle3/*/config.json; do
@@ -104,9 +94,7 @@ if [ -x "$build/venv-speculators/bin/python" ]; then
     rm -rf "$work/eagle3-made"
     BUILD=$build "$build/venv-speculators/bin/python" tools/gen/engines/eagle3.py "$work/eagle3-made" made >"$work/eagle3.log" 2>&1 &&
         SAMEBIT_EAGLE3=$work/eagle3-made "$build/suites/unit" test_eagle3/test_speculators >>"$work/eagle3.log" 2>&1
-    status=$?
-    report $status "speculators: 24 drafters of samebit make"
-    [ $status -eq 0 ] || tail -n 5 "$work/eagle3.log"
+    report $? "speculators: 24 drafters of samebit make" "$work/eagle3.log"
 else
     skip speculators "not there: make engines"
 fi
@@ -124,18 +112,12 @@ section "llama.cpp"
 if [ -x "$build/llamacpp/bin/llama_record" ]; then
     rm -rf "$work/llamacpp" "$work/llamacpp-faults"
     bash tools/record/llamacpp.sh "$work/llamacpp" >"$work/llamacpp.log" 2>&1
-    status=$?
-    report $status "recording llama.cpp"
-    [ $status -eq 0 ] || tail -n 5 "$work/llamacpp.log"
+    report $? "recording llama.cpp" "$work/llamacpp.log"
     TRACES=$work/llamacpp bash tests/cli/llamacpp.sh >"$work/llamacpp.log" 2>&1
-    status=$?
-    report $status "llama.cpp, recorded now, is within the bounds of its profile"
-    [ $status -eq 0 ] || tail -n 20 "$work/llamacpp.log"
+    report $? "llama.cpp, recorded now, is within the bounds of its profile" "$work/llamacpp.log"
     BUILD=$build tools/gen/engines/llamacpp_faults.sh "$work/llamacpp-faults" "$work/llamacpp-faults.json" \
         >"$work/llamacpp.log" 2>&1
-    status=$?
-    report $status "mistakes planted in llama.cpp: $(tail -n 1 "$work/llamacpp.log")"
-    [ $status -eq 0 ] || tail -n 20 "$work/llamacpp.log"
+    report $? "mistakes planted in llama.cpp: $(tail -n 1 "$work/llamacpp.log")" "$work/llamacpp.log"
 fi
 
 counts
