@@ -8,6 +8,7 @@ enum : size_t {
     DRAW_ROWS = 16,  /* the most rows of one launch */
     DRAW_PART = 2048 /* the number of tokens in a part of a row, at most SB_SAMPLE_PART */
 };
+static_assert(DRAW_PART <= SB_SAMPLE_PART, "the sums of a part have 32 bits");
 
 static sb_sample_settings as_settings(const sb_sampling &s)
 {

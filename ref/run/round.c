@@ -166,6 +166,12 @@ static sb_status check_ask(const sb_rounds *r, const sb_round_ask *ask, sb_error
     if (ask->given && ask->drafts && !ask->odds && is_residual(r))
         return sb_fail(err, SB_ERR_USAGE,
                        "given drafts have no distribution, which residual acceptance needs");
+    for (size_t j = 0; j < ask->drafts && ask->odds; j++)
+        for (size_t i = 0; i < ask->odds[j].count; i++)
+            if (ask->odds[j].ids[i] >= r->V)
+                return sb_fail(err, SB_ERR_USAGE,
+                               "draft %zu has a probability for token %u; expected an id below %zu",
+                               j, (unsigned)ask->odds[j].ids[i], (size_t)r->V);
     return SB_OK;
 }
 

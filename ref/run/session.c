@@ -407,6 +407,12 @@ static sb_status take_tree(sb_session *s, const uint32_t *tokens, const uint32_t
                            sb_error *err)
 {
     uint32_t **const arrays[] = {&s->replay, &s->parent, &s->depth};
+    /* first, since a verification that waits to be kept has its tokens in replay */
+    for (size_t t = 1; t < n; t++)
+        if (parents[t] >= t)
+            return sb_fail(err, SB_ERR_USAGE,
+                           "row %zu of a tree follows row %u; expected a row before it", t,
+                           (unsigned)parents[t]);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         uint32_t *more = sb_realloc(*arrays[i], n, sizeof *more);
         if (!more)
@@ -416,10 +422,6 @@ static sb_status take_tree(sb_session *s, const uint32_t *tokens, const uint32_t
     memcpy(s->replay, tokens, n * sizeof *tokens);
     s->parent[0] = s->depth[0] = 0;
     for (size_t t = 1; t < n; t++) {
-        if (parents[t] >= t)
-            return sb_fail(err, SB_ERR_USAGE,
-                           "row %zu of a tree follows row %u; expected a row before it", t,
-                           (unsigned)parents[t]);
         s->parent[t] = parents[t];
         s->depth[t] = s->depth[parents[t]] + 1;
     }
@@ -439,11 +441,12 @@ sb_status sb_session_verify_tree(sb_session *s, const uint32_t *tokens, const ui
                        "a tree of drafts needs knobs under which a sequence can be fed in any "
                        "parts (S-3), because a branch begins with the state of its parent");
     status = take_tree(s, tokens, parents, n, err);
+    if (status)
+        return status;
     s->rollback = rollback;
     s->kind = SB_CALL_verify;
     s->reach = 0;
-    if (!status)
-        status = sb_trail_begin(&s->trail, s->state, n, 1, err);
+    status = sb_trail_begin(&s->trail, s->state, n, 1, err);
     if (status)
         return status;
     s->tree = 1;

@@ -17,26 +17,38 @@ fi
 for format in "${formats[@]}"; do
     make_checkpoint "made-$format" --preset T4 --recipe plain --format "$format"
 done
-worse() { "$SAMEBIT" check "$@" --json 2> /dev/null | tr -d ' \n' | grep -oE '"check":[0-9]+,"id":"[a-z_0-9-]*","level":"(WARN|ERROR|FATAL)"' | sort -u; }
+# worse OUT ARG...: the kinds of findings of WARN and worse of check ARG
+worse() {
+    local out=$1
+    "$SAMEBIT" check "${@:2}" --json 2> /dev/null | tr -d ' \n' > "$work/document"
+    check "check ${*:2} gives no verdict" grep -qE '"verdict":"(PASS|FAIL)"' "$work/document"
+    grep -oE '"check":[0-9]+,"id":"[a-z_0-9-]*","level":"(WARN|ERROR|FATAL)"' "$work/document" | sort -u > "$out"
+}
+: > "$work/all"
 for config in golden/quant/*/config.json "$work"/made-*/config.json; do
     folder=${config%/*}
-    worse "$folder" > "$work/whole"
+    worse "$work/whole" "$folder"
     for size in "${sizes[@]}"; do
-        worse "$folder" --sample "$size" > "$work/some"
+        worse "$work/some" "$folder" --sample "$size"
+        cat "$work/some" >> "$work/all"
         check "$folder, $size: the sample has a finding of its own: $(comm -13 "$work/whole" "$work/some" | head -n 1)" \
             test -z "$(comm -13 "$work/whole" "$work/some")"
     done
 done
+check "no sample has a finding at all" test -s "$work/all"
 
 # layers that engines fuse are chosen together or not at all
 run 0 check "$work/made-nvfp4-ct" --sample 14 --json
+together=0
 for set in 'q_proj k_proj v_proj' 'gate_proj up_proj' 'in_proj_qkv in_proj_z'; do
     for layer in 0 1 2 3; do
         read -r first others <<< "$set"
         count=$(grep -oE "\"[a-z_.]*layers[.]$layer[.][a-z_]*[.]($first|${others// /|})\"" <<< "$(value sample.read)" | wc -l)
         check "layer $layer, $set: $count of them" test "$count" = 0 -o "$count" = "$(wc -w <<< "$set")"
+        together=$((together + count))
     done
 done
+check "no fused layers are in the sample" test $together -gt 0
 
 for words in '--headers' '--against x' '--run 4' '--loaded x'; do
     # shellcheck disable=SC2086

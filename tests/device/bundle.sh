@@ -25,10 +25,10 @@ rm -rf "$to.new"
 mkdir -p "$to.new"/{bin,lib,golden}
 for program in "${programs[@]}"; do "$strip" -o "$to.new/bin/${program##*/}" "$program"; done
 # all libraries except those of libc, which every machine has
-libc='/?(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so'
+libc='(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so'
 if [ "$arch" = "$(uname -m)" ]; then
-    ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -vE "$libc" | xargs -I{} cp -L {} "$to.new/lib/"
-elif readelf -d "${programs[@]}" | grep NEEDED | grep -vE "\[${libc#/?}"; then
+    ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -vE "/$libc" | xargs -I{} cp -L {} "$to.new/lib/"
+elif readelf -d "${programs[@]}" | grep NEEDED | grep -vE "\[$libc"; then
     echo "bundle.sh: these libraries were to be linked statically" >&2
     exit 1
 fi

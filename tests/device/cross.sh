@@ -54,6 +54,7 @@ code() { # OBJCOPY, object
 }
 if [ -n "$(objects "$build")" ]; then
     status=0
+    [ "$(objects "$build")" = "$(objects "$build/aarch64-device")" ] || status=1
     for object in $(objects "$build/aarch64-device"); do
         code objcopy "$build/device/$object" > "$work/code.here" 2> "$log" &&
             code aarch64-linux-gnu-objcopy "$build/aarch64-device/device/$object" > "$work/code.there" 2>> "$log" &&

@@ -130,12 +130,14 @@ calculated() {
     "$work/calculator" < "$work/blocks" > "$work/calculated" && "${@:-occupied}" < "$work/blocks" |
         paste -d ' ' "$work/blocks" "$work/calculated" - | awk '$5 != $6 { bad++; print "  " $0 } END { exit bad > 0 || !NR }'
 }
-# tabled TABLES: for each target, they have the name and the registers of each kernel
+# tabled TABLES: for each target, they have a row of each kernel, with its loads
 tabled() {
     local sm
     for sm in $common; do
-        sed -n "/^sm_$sm,/,/^\$/p" "$1" | awk -v sm="$sm" 'NR > 2 && NF { rows++; if ($0 !~ / [0-9]+ +[0-9]+ .*[|].*[|]/) print "  " $0 }
-            END { if (rows < 100) print "  sm_" sm ": " rows + 0 " rows" }'
+        sed -n "/^sm_$sm,/,/^\$/p" "$1" | awk 'NR > 2 && NF' > "$work/rows"
+        grep -v '|.*|' "$work/rows"
+        awk -v sm="$sm" '$1 == sm { print $2 "#" }' "$work/all/kernels" | c++filt | short_names | sed 's/ *$//' | sort -u |
+            while read -r name; do grep -qF "$name " "$work/rows" || echo "  $name for sm_$sm"; done
     done > "$work/untabled"
     [ -s "$work/untabled" ] || return 0
     head -10 "$work/untabled"
@@ -271,6 +273,9 @@ for wrong in "${room_of/bytes + 1024/bytes}" "${room_of/256)/512)}" "${room_of/6
 done
 sed '/^add /s/|.*//' "$work/tables" > "$work/short"
 check "a row without its loads goes unseen" unseen tabled "$work/short"
+sed '/^add /d' "$work/tables" > "$work/short"
+check "a kernel without a row goes unseen" unseen tabled "$work/short"
+check "its name" grep -q '^  add for sm_' "$work/out"
 # Z-1: the build contracts nothing; a contraction would be detected
 for sm in $targets; do
     check "sm_$sm: the build contracts" free "$work/plain" $sm plant_contracted FFMA
