@@ -227,18 +227,26 @@ sb_status sb_stub_load(const char *path, sb_map *map, int *is, sb_stub *out, sb_
     return status;
 }
 
+int sb_stub_has(const sb_stub *stub, uint64_t at, uint64_t bytes)
+{
+    int has = 0;
+    for (size_t i = 0; i < stub->piece_count && !has; i++) {
+        const sb_stub_piece *p = &stub->pieces[i];
+        has = at >= p->at && at - p->at <= p->bytes && bytes <= p->bytes - (at - p->at);
+    }
+    return has;
+}
+
 int sb_stub_holds(const char *path, uint64_t at, uint64_t bytes)
 {
     sb_map map;
     sb_stub stub;
     sb_stub_piece *pieces;
     sb_error why;
-    int is, holds = 0;
+    int is;
     if (sb_stub_load(path, &map, &is, &stub, &pieces, &why))
         return 0;
-    for (size_t i = 0; is && i < stub.piece_count && !holds; i++)
-        holds = at >= pieces[i].at && at - pieces[i].at <= pieces[i].bytes &&
-                bytes <= pieces[i].bytes - (at - pieces[i].at);
+    const int holds = is && sb_stub_has(&stub, at, bytes);
     free(pieces);
     sb_map_close(&map);
     return holds;

@@ -44,7 +44,10 @@ sb_status sb_stub_open(const char *path, sb_map *map, int *is, sb_error *err);
 sb_status sb_stub_load(const char *path, sb_map *map, int *is, sb_stub *out, sb_stub_piece **pieces,
                        sb_error *err);
 
-/* 1 if the file is a stub with these bytes of the whole file. */
+/* 1 if the stub has these bytes of the whole file. */
+int sb_stub_has(const sb_stub *stub, uint64_t at, uint64_t bytes);
+
+/* The same for a file, which may be no stub. */
 int sb_stub_holds(const char *path, uint64_t at, uint64_t bytes);
 
 #endif

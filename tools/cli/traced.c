@@ -22,7 +22,7 @@ static sb_status make_head(const sb_model *model, const sb_request *r, sb_trace_
     out->delta_chunk = sb_runner_arithmetic(&runner)->chunk;
     if (r->drafts.count) {
         (void)sb_trace_rollback_of(sb_request_way(r), &out->rollback);
-        const int drawn = r->rounds.acceptance == SB_ACCEPT_residual;
+        const int drawn = sb_request_is_residual(r);
         if (r->drafter.kind == SB_DRAFTER_eagle3)
             out->drafter = drawn ? SB_TRACE_DRAFTER_eagle3_sampled : SB_TRACE_DRAFTER_eagle3;
         else

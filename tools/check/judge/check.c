@@ -166,7 +166,9 @@ static sb_status open_target(sb_check *check, sb_error *err)
         sb_status status = file ? sb_eagle3_config_load(file, &none, err)
                                 : sb_fail(err, SB_ERR_MEMORY, "out of memory for a path");
         free(file);
-        return status;
+        return status ? status
+                      : sb_fail(err, SB_ERR_INPUT, "%s: is not a drafter",
+                                SB_SHOW(sb_checkpoint_path(check->self.checkpoint)));
     }
     sb_status status = open_side(check, &check->target, path, 0, err);
     if (status)

@@ -235,7 +235,7 @@ static void judge_decay(sb_check *check, const sb_unit *unit, int none)
     free(other);
 }
 
-/* V-45: "Of a drafter, only all norms together" - it has one layer, so no other norm confirms one.
+/* V-45: "The norms of a drafter are judged only all together"
  */
 static void judge_drafter(sb_check *check)
 {

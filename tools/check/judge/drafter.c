@@ -92,7 +92,7 @@ typedef struct absent {
     sb_groups *groups;
 } absent;
 
-/* V-4: "Of a drafter, every tensor is needed that has no twin in the target" */
+/* V-4: "A drafter needs every tensor that it cannot take from its target" */
 static sb_status tell_absent(void *ctx, const sb_eagle3_tensor *t, sb_error *err)
 {
     absent *a = ctx;
@@ -153,7 +153,7 @@ uint32_t *sb_drafter_tokens(sb_check *check)
 {
     const sb_tensor *t = sb_drafter_tensor(check, "d2t");
     const uint32_t Vd = check->self.drafter.draft_vocab, V = check->self.config.vocab_size;
-    if (t && (t->dtype != SB_DTYPE_I64 || t->rank != 1 || t->shape[0] != Vd))
+    if (t ? t->dtype != SB_DTYPE_I64 || t->rank != 1 || t->shape[0] != Vd : Vd != V)
         return NULL;
     uint32_t *ids = sb_alloc(Vd, sizeof *ids);
     check->findings.lost |= !ids;

@@ -95,7 +95,7 @@ static void tell_twice(sb_check *check, const objects *o)
     }
 }
 
-/* V-156: "Keys whose defaults engines disagree about" */
+/* V-156: "An absent key is an ERROR if engines take different defaults for it" */
 static void tell_absent(sb_check *check, const objects *o)
 {
     if (!o->speculators)
@@ -114,7 +114,7 @@ static void tell_absent(sb_check *check, const objects *o)
                       "SGLang and samebit the vocabulary of the target");
 }
 
-/* V-156: "What an engine ignores" */
+/* V-156: "Engines ignore some keys" */
 static void tell_ignored(sb_check *check, const objects *o)
 {
     const json_t *config = sb_value_get(o->at[0].json, "speculators_config");

@@ -54,7 +54,7 @@ void sb_check_drafter_norms(sb_check *check)
                       "is trained, and ModelOpt wrote the folder: since 0.41 its module for "
                       "training norms the state with this weight before hidden_norm, too; no "
                       "engine does");
-    /* V-159: "Only the final norm is all ones" */
+    /* V-159: "if the final norm is all ones and the three norms of the layer are not" */
     if (input == OTHERS && ones_of(check, layer, "hidden_norm.weight") == OTHERS &&
         ones_of(check, layer, "post_attention_layernorm.weight") == OTHERS &&
         ones_of(check, "", "norm.weight") == ALL_ONES)

@@ -37,7 +37,7 @@ static int is_usual(const sb_eagle3_config *c, uint32_t L, int plus)
     return usual[0] < usual[1] && usual[1] < usual[2];
 }
 
-/* V-157: "The numbers fit the other way to count": they become the usual states */
+/* V-157: "would be if counted as in the other dialect" */
 static void tell_convention(sb_check *check, const sb_eagle3_config *c, uint32_t L)
 {
     const int other = c->counts_outputs ? -1 : 1;
@@ -91,7 +91,7 @@ static int fits(sb_check *check, const sb_eagle3_config *c, uint32_t L)
     return 1;
 }
 
-/* V-157: "What engines read otherwise" */
+/* V-157: "Two more findings concern eagle_config" */
 static void tell_engines(sb_check *check, const sb_eagle3_config *c, uint32_t L)
 {
     const sb_config *target = &check->target.config;

@@ -33,7 +33,7 @@ static int fits(sb_check *check)
     return hidden && vocab;
 }
 
-/* V-160: "What the drafter does not have, the target must have in the same shape" */
+/* V-160: "The target must have every tensor that the drafter takes from it" */
 static void tell_lacking(sb_check *check)
 {
     const sb_eagle3_config *c = &check->self.drafter;
@@ -100,7 +100,7 @@ static void compare_row(compared *c, const sb_matrix *own, const sb_matrix *thei
     }
 }
 
-/* V-160: "An embedding of its own": the same as the target's, another one, or damaged. */
+/* V-160: "If the drafter has an embedding": the same as the target's, another one, or damaged. */
 static void tell_embedding(sb_check *check, const compared *c)
 {
     static const char name[] = "embed_tokens.weight";
@@ -176,7 +176,9 @@ static void tell_absent(sb_check *check, const uint32_t *ids, uint32_t n)
     sb_error why;
     uint32_t absent = 0, first = 0;
     const char *folder = sb_checkpoint_folder(check->target.checkpoint);
-    if (sb_token_table_load(folder, &table, &why) == SB_OK && table.json)
+    const sb_status status = sb_token_table_load(folder, &table, &why);
+    check->findings.lost |= status == SB_ERR_MEMORY;
+    if (!status && table.json)
         for (uint32_t i = 0; i < n; i++)
             if (!sb_token_of_id(&table, ids[i])) {
                 first = absent ? first : ids[i];

@@ -90,7 +90,7 @@ static int is_lost(const maps *m, const reading *offsets)
     return m->Vd < m->Vt && all_zero(m) && (!m->t2d || offsets->unmarked || marks(m) != m->Vd);
 }
 
-/* V-158: "Ids in the place of offsets" */
+/* V-158: "If d2t makes sense as ids and not as offsets" */
 static int holds_ids(const maps *m, const reading *offsets)
 {
     const reading ids = read_as(m, 1);
@@ -156,7 +156,7 @@ static void judge(sb_check *check, const maps *m)
                       "side: these are probably ids, expected offsets");
 }
 
-/* V-158: "A t2d marks as many tokens as the head has rows" */
+/* V-158: "t2d must mark as many tokens as the head has rows" */
 static void tell_marks(sb_check *check, const maps *m)
 {
     const uint32_t sum = marks(m);

@@ -11,8 +11,8 @@ enum {
 
 /* Sets `chosen` of at most count units that can be read: one of each kind (of the trunk, of the MTP
  * head, ...) before a second one of any, in an order that the names alone determine. Layers that
- * engines fuse (fused.h) are chosen together or not at all. Returns the number of chosen units;
- * *bytes is the sum of their bytes. SB_ERR_MEMORY. */
+ * engines fuse (fused.h) are chosen together or not at all. *chosen: the number of chosen units;
+ * *bytes: the sum of their bytes. SB_ERR_MEMORY. */
 sb_status sb_sample_choose(sb_units *units, size_t count, size_t *chosen, uint64_t *bytes,
                            sb_error *err);
 

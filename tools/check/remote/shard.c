@@ -299,7 +299,7 @@ static sb_status look_for(const sb_stub *stub, const sb_http_file *file, const c
             wanted[i].bytes > file->size - wanted[i].at)
             return sb_fail(err, SB_ERR_INPUT, "%s: has no %" PRIu64 " bytes at byte %" PRIu64,
                            SB_SHOW(path), wanted[i].bytes, wanted[i].at);
-        *more |= !sb_stub_holds(path, wanted[i].at, wanted[i].bytes);
+        *more |= !sb_stub_has(stub, wanted[i].at, wanted[i].bytes);
     }
     return SB_OK;
 }

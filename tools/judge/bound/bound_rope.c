@@ -55,9 +55,7 @@ static sb_ball blended(const sb_arithmetic *ar, const sb_knobs *knobs, const sb_
         return part;
     sb_ball ramp = sb_ball_div(ar, sb_ball_of((float)(f - a->yarn_low)),
                                sb_ball_of((float)(a->yarn_high - a->yarn_low)));
-    sb_ball minus = {-ramp.mid, ramp.rad};
-    sb_ball own = sb_ball_add(ar, one, minus);
-    sb_ball rest = sb_ball_add(ar, one, (sb_ball){-own.mid, own.rad});
+    sb_ball own = sb_ball_sub(ar, one, ramp), rest = sb_ball_sub(ar, one, own);
     return sb_ball_add(ar, sb_ball_mul(ar, part, rest), sb_ball_mul(ar, whole, own));
 }
 

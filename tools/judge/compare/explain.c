@@ -196,7 +196,7 @@ static void write_explanation(const explain_search *s, const explain_trial *t,
     snprintf(e->words, sizeof e->words, "%s",
              fits ? "behaves like " : "nearest known change, still outside the bounds: ");
     for (size_t i = 0; i < t->count; i++) {
-        char place[SB_WORDS], spec[96];
+        char place[SB_WORDS], spec[SB_WORDS];
         sb_site_words(&t->place[i], failing && !failing->state ? failing->columns : 0,
                       s->model->config.layers, place);
         sb_site_write(&t->place[i], spec, sizeof spec);

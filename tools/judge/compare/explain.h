@@ -51,7 +51,8 @@ typedef struct sb_keep {
     size_t bytes, rows;
     size_t from;    /* the last step before the failure that can be compared without earlier ones */
     size_t prior;   /* the one before: from there comes the state that `from` begins with */
-    size_t failed;  /* the number of steps up to the failed one; 0: none has failed */
+    size_t failed;  /* the number of kept steps up to the failed one */
+    int after;      /* a step has failed, which may be lost */
     size_t dropped; /* steps that were dropped, all before the others */
     int more;       /* there were more steps behind the failure */
     int whole;      /* no steps are dropped */

@@ -95,8 +95,9 @@ static void make_room(sb_keep *keep, const sb_step *step)
 
 void sb_keep_failed(sb_keep *keep)
 {
-    if (keep->failed)
+    if (keep->after)
         return;
+    keep->after = 1;
     keep->failed = keep->count;
     keep->rows = 0;
 }
@@ -105,16 +106,16 @@ sb_status sb_keep_step(sb_keep *keep, const sb_step *step, sb_error *err)
 {
     if (!step->row_count && !step->state_count)
         return SB_OK;
-    if (keep->failed && (keep->more || is_full(keep, step))) {
+    if (keep->after && (keep->more || is_full(keep, step))) {
         keep->more = 1;
         return SB_OK;
     }
-    if (!keep->failed && is_complete(step)) {
+    if (!keep->after && is_complete(step)) {
         keep->prior = keep->from;
         keep->from = keep->count;
         keep->lost = 0;
     }
-    if (!keep->failed)
+    if (!keep->after)
         make_room(keep, step);
     if (keep->lost)
         return SB_OK;

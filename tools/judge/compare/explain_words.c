@@ -123,6 +123,8 @@ void sb_site_words(const sb_site *s, uint64_t columns, uint32_t layers, char wor
         snprintf(layer, sizeof layer, ", in layer %" PRIu32, s->layer);
     else if (s->layer == layers)
         snprintf(layer, sizeof layer, ", in the MTP head");
+    else if (s->layer == layers + 1)
+        snprintf(layer, sizeof layer, ", in the drafter");
     if (*s->tap)
         snprintf(tap, sizeof tap, ", at %s", s->tap);
     if (n && !columns)

@@ -168,7 +168,7 @@ void sb_fit_see(sb_fit *fit, const float *found, const float *expected, size_t c
 
 /* --- the rows that fit ------------------------------------------------------------------------ */
 
-/* T-100: "A row is the tighter the fewer bits it cuts" */
+/* T-100: "A row of docs/atoms.md that cuts fewer bits is tighter" */
 static int is_tighter(const sb_atom *a, const sb_atom *b)
 {
     if (a->kept != b->kept)

@@ -126,7 +126,8 @@ static sb_status judge_choice(sb_forced *f, const char *name, const float *ours)
                       .bound = 0};
     if (!found)
         return SB_OK;
-    const int has_row = found[0] >= 0 && found[0] < (float)c->draft_vocab;
+    const int has_row =
+        found[0] >= 0 && found[0] < (float)c->draft_vocab && found[0] == (float)(size_t)found[0];
     const size_t row = has_row ? (size_t)found[0] : 0, best = (size_t)ours[0];
     const int has_logits = forced_recorded(f, "drafter.logits", 1, c->draft_vocab) != NULL;
     const int largest = has_row && (!has_logits || f->draft_logits[row] == f->draft_logits[best]);
@@ -172,7 +173,7 @@ sb_status forced_copies(sb_forced *f, const char *name, float *data, size_t rows
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-/* U-13: "one for each row that stays, in the order of the rows. The first row of a sequence has
+/* U-13: "one for each row that is kept, in the order of the rows. The first row of a sequence has
  * none." */
 sb_status forced_follow(sb_forced *f, forced_sequence *s, const uint32_t *tokens, size_t n,
                         sb_error *err)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/ops/knob.h"
 #include "tools/judge/compare/forced_parts.h"
 
@@ -69,12 +70,6 @@ sb_status forced_on_op(void *ctx, const sb_op_call *call)
     return status;
 }
 
-static int ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 /* Notes keys (0) or values (1) of a call. A cache of codes is a quantizer (T-91), and what a
  * draft step leaves is not followed. */
 static sb_status note_cached(sb_forced *f, int which, const float *data, size_t rows, size_t cols,
@@ -95,7 +90,7 @@ static void note_value(sb_forced *f, const char *name, const float *data, int kn
     char last[64];
     int residual = SB_IS(&f->knobs, mtp_hidden, residual);
     snprintf(last, sizeof last, "layers.%u.output", (unsigned)(f->model->config.layers - 1));
-    if (ends_with(name, "mlp.shared_expert_gate"))
+    if (sb_ends(name, "mlp.shared_expert_gate"))
         f->shared_logits = data;
     else if (strcmp(name, "mtp.pre_fc_norm_embedding") == 0 ||
              strcmp(name, "drafter.input_layernorm") == 0)
@@ -114,7 +109,7 @@ sb_status forced_on_tap(void *ctx, const char *name, float *data, size_t rows, s
                         sb_error *err)
 {
     sb_forced *f = ctx;
-    if (ends_with(name, "mlp.router_ids"))
+    if (sb_ends(name, "mlp.router_ids"))
         return SB_OK; /* the recorded values were adopted where the op ran */
     int done = 0;
     sb_status status = forced_do_later(f);
@@ -127,10 +122,10 @@ sb_status forced_on_tap(void *ctx, const char *name, float *data, size_t rows, s
     if (f->replay)
         return SB_OK;
     const sb_knowledge kind = sb_known_of(&f->known, data, rows * cols);
-    const int known = kind == SB_KNOWN_exact, keys = ends_with(name, "self_attn.k_rope");
+    const int known = kind == SB_KNOWN_exact, keys = sb_ends(name, "self_attn.k_rope");
     note_value(f, name, data, known);
     forced_see_state(f, name, known);
-    if (keys || ends_with(name, "self_attn.v_proj"))
+    if (keys || sb_ends(name, "self_attn.v_proj"))
         status = note_cached(f, !keys, data, rows, cols, kind);
     if (status)
         return sb_fail(err, status, "%s: out of memory", name);

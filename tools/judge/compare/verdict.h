@@ -179,10 +179,10 @@ typedef struct sb_sampler_verdict {
 
 /* A finding of --explain. */
 typedef struct sb_explanation {
-    char change[96];      /* "beta=act", "mistake head_map_mod" */
-    char words[SB_WORDS]; /* "behaves like beta rounded to bf16", "nearest, but not it: ..." */
-    double before, after; /* worst error / bound without and with the change */
-    int fits;             /* with the change, all that was judged before lies within bounds */
+    char change[SB_WORDS]; /* "beta=act", "mistake head_map_mod" */
+    char words[SB_WORDS];  /* "behaves like beta rounded to bf16", "nearest known change, ..." */
+    double before, after;  /* worst error / bound without and with the change */
+    int fits;              /* with the change, all that was judged before lies within bounds */
 } sb_explanation;
 enum { SB_EXPLANATIONS = 5 };
 

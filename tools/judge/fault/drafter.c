@@ -1,4 +1,5 @@
 /* drafter.c - the mistakes of drafters.def, and a drafter that runs with one of them. */
+#include "tools/judge/fault/op_faults.h"
 #include "tools/judge/fault/drafter.h"
 
 #include <stdlib.h>
@@ -141,13 +142,6 @@ static void qk_norms_left_out(sb_drafter_game *g)
 
 /* --- mistakes in ops -------------------------------------------------------------------------- */
 
-static sb_status run_with(const sb_op_call *call, const void *args)
-{
-    sb_op_call other = *call;
-    other.args = args;
-    return sb_op_run(&other);
-}
-
 static sb_status double_norm(sb_drafter_game *g, const sb_op_call *call)
 {
     sb_rmsnorm_args a;
@@ -155,21 +149,20 @@ static sb_status double_norm(sb_drafter_game *g, const sb_op_call *call)
         return sb_op_run(call);
     a = *(const sb_rmsnorm_args *)call->args;
     a.weight = &g->engine.layer.w[SB_ROLE_input_layernorm];
-    sb_status status = run_with(call, &a);
+    sb_status status = sb_plant_run_with(call, &a);
     a = *(const sb_rmsnorm_args *)call->args;
     a.in = a.out;
-    return status ? status : run_with(call, &a);
+    return status ? status : sb_plant_run_with(call, &a);
 }
 
 /* Runs a rotation at other positions, which are those of the op plus `by`. */
-static sb_status rotate(sb_drafter_game *g, const sb_op_call *call, long by)
+static sb_status rotate(const sb_op_call *call, long by)
 {
     sb_rope_args a = *(const sb_rope_args *)call->args;
     uint32_t position = (uint32_t)((long)a.position[0][0] + by);
-    (void)g;
     for (int i = 0; i < 3; i++)
         a.position[i] = &position;
-    return run_with(call, &a);
+    return sb_plant_run_with(call, &a);
 }
 
 static int is_further(const sb_drafter_game *g, const sb_op_call *call)
@@ -179,12 +172,12 @@ static int is_further(const sb_drafter_game *g, const sb_op_call *call)
 
 static sb_status position_stuck(sb_drafter_game *g, const sb_op_call *call)
 {
-    return is_further(g, call) ? rotate(g, call, -(long)g->draft) : sb_op_run(call);
+    return is_further(g, call) ? rotate(call, -(long)g->draft) : sb_op_run(call);
 }
 
 static sb_status position_ahead(sb_drafter_game *g, const sb_op_call *call)
 {
-    return is_further(g, call) ? rotate(g, call, 1) : sb_op_run(call);
+    return is_further(g, call) ? rotate(call, 1) : sb_op_run(call);
 }
 
 /* --- mistakes in values ----------------------------------------------------------------------- */

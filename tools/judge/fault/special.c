@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "ref/base/rng.h"
@@ -108,7 +109,7 @@ static sb_status qk_norm_whole_row(sb_plant *plant, const sb_op_call *call)
     return status;
 }
 
-/* T7: H / nQ = 32, and hd = 128. */
+/* 1 / sqrt( H / nQ ) in place of 1 / sqrt( hd ), in T7: H / nQ = 32, and hd = 128. */
 static sb_status scale_of_hidden(sb_plant *plant, const sb_op_call *call)
 {
     sb_attention_args args = *(const sb_attention_args *)call->args;
@@ -413,18 +414,12 @@ static sb_status concat_order(sb_plant *plant, const sb_op_call *call)
     return status;
 }
 
-static int ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 /* In a session the weight is a member of the model's experts or layer, next to the other one. */
 static sb_status weights_swapped(sb_plant *plant, const sb_op_call *call)
 {
     sb_linear_args args = *(const sb_linear_args *)call->args;
     const char *at = (const char *)args.weight;
-    const int up = ends_with(call->name, ".up_proj"), gate = ends_with(call->name, ".gate_proj");
+    const int up = sb_ends(call->name, ".up_proj"), gate = sb_ends(call->name, ".gate_proj");
     const ptrdiff_t apart = strncmp(call->name, "mlp.experts.", 12) == 0
                                 ? (ptrdiff_t)offsetof(sb_expert, up)
                             : strncmp(call->name, "mlp.shared_expert.", 18) == 0 ? SHARED_APART

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/base/text.h"
 #include "ref/base/bytes.h"
 #include "ref/base/mem.h"
 #include "tools/judge/fault/spoil.h"
@@ -197,12 +198,6 @@ sb_status sb_spoil_no_draft_steps(sb_spoiler *spoiler, sb_step *step)
     return SB_OK;
 }
 
-static int ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 /* Replaces each of `kept` groups of a row by the next one, cyclically. */
 static sb_status turn(sb_step_value *v, size_t kept)
 {
@@ -228,11 +223,11 @@ sb_status sb_spoil_experts_turned(sb_spoiler *spoiler, sb_step *step)
     sb_status status = SB_OK;
     (void)spoiler;
     for (size_t i = 0; i < step->taps.count; i++)
-        if (ends_with(step->taps.items[i].name, theirs[0]))
+        if (sb_ends(step->taps.items[i].name, theirs[0]))
             kept = step->taps.items[i].cols;
     for (size_t i = 0; i < step->taps.count && kept && !status; i++)
         for (size_t k = 0; k < sizeof theirs / sizeof *theirs && !status; k++)
-            if (step->taps.items[i].data && ends_with(step->taps.items[i].name, theirs[k]))
+            if (step->taps.items[i].data && sb_ends(step->taps.items[i].name, theirs[k]))
                 status = turn(&step->taps.items[i], kept);
     return status;
 }
