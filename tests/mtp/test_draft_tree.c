@@ -483,6 +483,8 @@ TEST(test_refused)
             "no forced acceptance");
     refused(rounds, ASK(4, NULL, .parents = parents), SB_ERR_USAGE, "needs given drafts");
     refused(drawn, ASK(4, ids, .parents = parents), SB_ERR_UNSUPPORTED, "residual acceptance");
+    refused(drawn, ASK(1, ids, .odds = &(sb_draft_odds){&(uint32_t){384}, &(float){1}, 1}),
+            SB_ERR_USAGE, "draft 0 has a probability for token 384; expected an id below 384");
     for (int i = 2; i <= SB_MAX_TREE; i++)
         parents[i] = i - 2;
     refused(rounds, ASK(18, ids, .parents = parents), SB_ERR_USAGE,
@@ -517,6 +519,24 @@ TEST(test_refused)
         assert_int_equal(sb_session_position(session), 4);
         sb_session_free(session);
     }
+}
+
+/* The tokens of a verification that is undone by replay are needed until its rows are kept. */
+TEST(test_a_refused_tree_changes_nothing)
+{
+    const sb_model *model = play_model(PROGRAM, "T4", "predictable");
+    const uint32_t ids[5] = {5, 6, 7, 8, 9}, other[2] = {300, 301}, wrong[2] = {0, 1};
+    sb_session *plain = play_session(model, NULL), *session = play_session(model, NULL);
+    (void)play_prompt(plain, "waits", 4);
+    (void)play_prompt(session, "waits", 4);
+    assert_int_equal(sb_session_verify(session, ids, 5, SB_ROLLBACK_replay, NULL), SB_OK);
+    assert_int_equal(sb_session_verify_tree(session, other, wrong, 2, SB_ROLLBACK_snapshots, NULL),
+                     SB_ERR_USAGE);
+    assert_int_equal(sb_session_keep(session, 3, NULL), SB_OK);
+    test_feed(plain, ids, 3);
+    play_same("refused", sb_session_state(session), sb_session_state(plain));
+    sb_session_free(plain);
+    sb_session_free(session);
 }
 
 TEST_GROUP(NULL, play_close_models)

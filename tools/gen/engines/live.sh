@@ -44,6 +44,8 @@ if [ -x "$build/venv-mlx/bin/python" ]; then
             mlx_inside T5 linear v_and_z_swapped
     } >"$work/mlx-inside.log" 2>&1
     report $? "inside mlx-lm: a mixture, a dense model and Qwen3-Next" "$work/mlx-inside.log"
+else
+    skip "inside mlx-lm" "not there: make engines"
 fi
 # vLLM as it is, and mistakes planted in it. Each must be found, except the one that docs/engines.md has as not found.
 if [ -x "$build/venv-vllm/bin/python" ]; then
@@ -71,6 +73,8 @@ if [ -x "$build/venv-vllm/bin/python" ]; then
         [ $? -eq $expected ] && grep -q '^LOADED' "$work/vllm-loaded/$fault.log"
         report $? "check --loaded on vLLM: $fault, $(grep -o '^LOADED [A-Z]*' "$work/vllm-loaded/$fault.log")" "$work/vllm-loaded/$fault.log"
     done
+else
+    skip "inside vLLM, and the parameters that it has loaded" "not there: make engines"
 fi
 
 section "speculators"
@@ -104,6 +108,8 @@ if [ -x "$build/venv-vllm/bin/python" ] && [ -d "$build/llamacpp/cmake" ]; then
     "$build/venv-vllm/bin/python" tools/gen/engines/ngram.py "$work/ngram.json" >"$work/ngram.log" 2>&1 &&
         cmp "$work/ngram.json" golden/drafts/ngram.json
     report $? "golden/drafts/ngram.json is what vLLM and llama.cpp propose"
+else
+    skip "n-gram drafters" "vLLM or llama.cpp is not there: make engines"
 fi
 
 section "llama.cpp"
@@ -118,6 +124,8 @@ if [ -x "$build/llamacpp/bin/llama_record" ]; then
     BUILD=$build tools/gen/engines/llamacpp_faults.sh "$work/llamacpp-faults" "$work/llamacpp-faults.json" \
         >"$work/llamacpp.log" 2>&1
     report $? "mistakes planted in llama.cpp: $(tail -n 1 "$work/llamacpp.log")" "$work/llamacpp.log"
+else
+    skip "inside llama.cpp" "not there: make engines"
 fi
 
 counts
