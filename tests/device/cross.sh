@@ -3,7 +3,7 @@
 # a part of `make crosscheck`. The programs of the bundle and of the wheel run under qemu. Nothing here shows that a
 # kernel runs on a device. Ends with `N passed, N failed, N skipped`.
 #
-# BUILD=DIR has the program for this machine, and gets BUILD/aarch64-device, BUILD/gpu-bundle-aarch64, BUILD/wheel/cuda.
+# BUILD=DIR has what `make tests` builds for this machine, and gets BUILD/aarch64-device, BUILD/gpu-bundle-aarch64, BUILD/wheel/cuda.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 build=$(realpath "${BUILD:-build}")
