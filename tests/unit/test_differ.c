@@ -168,6 +168,22 @@ TEST(the_last_complete_step_is_kept)
     sb_keep_free(&k);
 }
 
+/* A failed step that was too large stays lost: no later step is taken for it. */
+TEST(a_failed_step_that_was_too_large_is_lost)
+{
+    sb_keep k = {.bytes = (size_t)1 << 60};
+    keep(&k, make_step(0, 3, 2));
+    assert_true(k.lost);
+    sb_keep_failed(&k);
+    k.bytes = 0;
+    keep(&k, make_step(0, 3, 2));
+    sb_keep_failed(&k);
+    assert_true(k.lost);
+    assert_int_equal(k.count, 0);
+    assert_int_equal(k.failed, 0);
+    sb_keep_free(&k);
+}
+
 static size_t rows_of(const sb_step *step, const char *name)
 {
     const sb_step_value *v = sb_step_find(&step->taps, name);
