@@ -71,6 +71,15 @@ sb_diff_sums sb_diff_add(const sb_verdicts *v)
     return sums;
 }
 
+size_t sb_diff_depths(const sb_verdicts *v)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < v->round_count; i++)
+        for (int side = 0; side < 2; side++)
+            most = v->rounds[i].drafted[side] > most ? v->rounds[i].drafted[side] : most;
+    return most;
+}
+
 sb_diff_sums sb_diff_depth(const sb_verdicts *v, size_t place)
 {
     sb_diff_sums sums = {.kl = 0};

@@ -67,6 +67,9 @@ typedef struct sb_diff_sums {
     size_t with_kl, lower_kl; /* lower_kl: tokens whose divergence is only a lower bound */
     size_t drafted[2], accepted[2];
 } sb_diff_sums;
+/* The most drafts that a round has on either side. */
+size_t sb_diff_depths(const sb_verdicts *v);
+
 /* The drafts at this place in their rounds, from 0 on; the other sums are 0. */
 sb_diff_sums sb_diff_depth(const sb_verdicts *v, size_t place);
 sb_diff_sums sb_diff_add(const sb_verdicts *verdicts);

@@ -73,10 +73,10 @@ static json_t *verdict(sb_verdict v)
 
 static json_t *layer(const sb_diff_report *r, uint32_t number)
 {
-    return number == r->layers       ? json_string("mtp.0")
-           : number == r->layers + 1 ? json_string("drafter.0")
-           : number == SB_NO_LAYER   ? json_null()
-                                     : count(number);
+    if (number < r->layers)
+        return count(number);
+    const sb_diff_layer other = sb_diff_layer_text(r, number);
+    return *other.text ? json_string(other.text) : json_null();
 }
 
 static json_t *token_json(const sb_token_verdict *t, int *failed)
@@ -150,19 +150,19 @@ static json_t *round_json(const sb_diff_report *r, const sb_round_verdict *v, in
 /* Acceptance by the place of a draft in its round. */
 static json_t *depths_json(const sb_verdicts *v, int *failed)
 {
+    static const char *const sides[] = {"ref", "engine"};
     json_t *list = json_array();
-    for (size_t place = 0; place < SB_MAX_DRAFTS; place++) {
+    const size_t depths = sb_diff_depths(v);
+    for (size_t place = 0; place < depths; place++) {
         const sb_diff_sums at = sb_diff_depth(v, place);
-        json_t *row = at.drafted[1] ? json_object() : NULL;
-        static const char *const sides[] = {"ref", "engine"};
-        for (int side = 0; row && side < 2; side++) {
+        json_t *row = json_object();
+        for (int side = 0; side < 2; side++) {
             json_t *one = json_object();
             put(one, "drafted", count(at.drafted[side]), failed);
             put(one, "accepted", count(at.accepted[side]), failed);
             put(row, sides[side], one, failed);
         }
-        if (row)
-            append(list, row, failed);
+        append(list, row, failed);
     }
     return list;
 }

@@ -171,11 +171,11 @@ static void print_sums(const sb_verdicts *v, FILE *out)
         fprintf(out, "acceptance: reference %zu of %zu draft%s, engine %zu of %zu\n",
                 sums.accepted[0], sums.drafted[0], sb_s(sums.drafted[0]), sums.accepted[1],
                 sums.drafted[1]);
-    for (size_t place = 0; sb_diff_depth(v, 1).drafted[1] && place < SB_MAX_DRAFTS; place++) {
+    const size_t depths = sb_diff_depths(v);
+    for (size_t place = 0; depths > 1 && place < depths; place++) {
         const sb_diff_sums at = sb_diff_depth(v, place);
-        if (at.drafted[1])
-            fprintf(out, "  draft %zu: reference %zu of %zu, engine %zu of %zu\n", place + 1,
-                    at.accepted[0], at.drafted[0], at.accepted[1], at.drafted[1]);
+        fprintf(out, "  draft %zu: reference %zu of %zu, engine %zu of %zu\n", place + 1,
+                at.accepted[0], at.drafted[0], at.accepted[1], at.drafted[1]);
     }
     if (sb_statistics_of(v, &statistics, NULL) == SB_OK)
         sb_statistics_text(&statistics, out);

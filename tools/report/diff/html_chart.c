@@ -130,14 +130,11 @@ static void print_rounds(FILE *out, const sb_verdicts *v, size_t most)
 void html_acceptance(FILE *out, const sb_diff_report *r)
 {
     const sb_verdicts *v = r->verdicts;
-    size_t most = 0;
-    for (size_t i = 0; i < v->round_count; i++)
-        for (int side = 0; side < 2; side++)
-            most = v->rounds[i].drafted[side] > most ? v->rounds[i].drafted[side] : most;
+    const size_t most = sb_diff_depths(v);
     if (!most)
         return;
     sb_page_section(out, "acceptance", "Acceptance of drafts",
-                    "How many drafts of the MTP head were accepted, by their place in the round "
+                    "How many drafts were accepted, by their place in the round "
                     "and round by round. Both sides have to agree.");
     sb_page_table(out, "places", "place|<reference|<engine");
     for (size_t place = 0; place < most; place++)
